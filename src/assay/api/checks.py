@@ -46,6 +46,7 @@ def examine_place(
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[DoctorCheck]:
     """Check environment, extras, keys, the folder of runs, and the providers that have a key or that a run file uses."""
+    # Handed in by tests and by callers with their own settings.
     used = os.environ if environ is None else environ
     plans: tuple[Plan, ...] = ()
     if run_file:
@@ -82,6 +83,7 @@ def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str] | None = N
 
 def warm_up(place: Path) -> None:
     """Load everything that uploads and runs need, by making a small run: several threads that begin to import at once may hang."""
+    # Clients of providers are loaded by name, when a run first needs one.
     for kind, row in PROVIDERS.items():
         if row.vendor:
             load_provider(kind)
@@ -93,11 +95,13 @@ def warm_up(place: Path) -> None:
         head = {"dataset_id": "warm-up", "dataset_version": "1", "schema_version": "1.0"}
         dataset.write_bytes(msgspec.json.encode({**head, "records": [record]}))
         run_file.write_text("candidates: [scripted/echo]\njudges: [scripted/judge-5]\n", encoding="utf-8")
+        # A whole run, because grading, storing and sealing import modules of their own.
         run(RunRequest(run_file=str(run_file), datasets=(str(dataset),), runs_dir=str(Path(folder, "runs"))))
 
 
 def check_upload(path: Path, contract: str, *, allow_size: bool = False, null_as_absent: bool = False) -> UploadVerdict:
     """Validate an upload."""
+    # Plugins are code, which a caller of the service must not choose.
     known = BUILT_IN if contract == "auto" else contract
     sources = find_sources([str(path)])
     check = partial(validate, allow_size=allow_size, null_as_absent=null_as_absent, interface="http")

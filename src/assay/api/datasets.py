@@ -90,10 +90,12 @@ def import_runs(
 
     `dataset` is the file that the rows were written to; without it they are written to one that is not kept.
     """
+    # Too short a retention is refused before any run is made.
     retention = longest_retention(retention_in(os.environ))
     with tempfile.TemporaryDirectory(prefix="assay-import-") as folder:
         path = Path(folder) / "dataset.jsonl" if dataset is None else Path(dataset).absolute()
         if dataset is None:
+            # The runs need a dataset to read, also when none was asked for.
             with path.open("wb") as stream:
                 stream.writelines(rows.lines())
         read = dataset_of(path, rows, shown=imported.first_path if dataset is None else path)
@@ -101,6 +103,7 @@ def import_runs(
         ids = [new_run_id() for _ in names] if run_id is None else [run_id]
         now = time.time()
         plans = import_plans(imported, read, wanted=wanted, ids=ids, now=now, retention=retention)
+        # Before the first is published: of several runs all are made or none.
         check_new(plans, Path(runs_dir))
         folders = [publish(imported, rows, plan=plan, dataset=read, runs_dir=Path(runs_dir), at=now) for plan in plans]
     return tuple(map(result_of, folders))
@@ -109,6 +112,7 @@ def import_runs(
 def dataset_table(path: str | Path) -> RecordTable:
     """Return the table of a dataset's records; raises UsageProblem for one with errors, since a table must be complete."""
     report = validate_with_hashes(str(path))
+    # A table with holes would be taken for the whole dataset.
     errors = report.count("error")
     if errors:
         raise UsageProblem(f"'{path}' is not valid: {errors:,} error{'s' * (errors > 1)}", hint=f"assay validate {path} lists them")

@@ -86,6 +86,7 @@ def kept_comparison(
 ) -> StoredComparison | None:
     """Return the stored comparison of two finished runs; None if it was not made yet. Raises RunNotFound."""
     folders = sealed_folder(before, runs_dir), sealed_folder(after, runs_dir)
+    # Stored without flips: they hold answers, and the cache must outlive no text.
     return comparison_cache.find_comparison(Path(runs_dir), *folders, choices=ComparisonOptions(cluster=cluster))
 
 
@@ -107,6 +108,7 @@ DECIDING = (METRICS, "predictions.jsonl")
 def set_baseline(run_name: str, *, runs_dir: str | Path = RUNS_DIR, name: str = "", reason: str = "") -> Baseline:
     """Make a finished run the one that others are measured against; the audit log keeps who did it and why."""
     run = sealed_folder(run_name, runs_dir)
+    # A run that was changed must not become the measure of others.
     check_unchanged(run, *DECIDING)
     return promote(run, Path(runs_dir), name=name, reason=reason)
 
@@ -135,6 +137,7 @@ def gate(
     if not run.manifest.counts.evaluated_records:
         raise UsageProblem(f"run '{run.manifest.run_id}' evaluated nothing: there is nothing to decide by")
     against = _reference_run(run, folder, baseline)
+    # Only what the decision rests on is verified; reading all artifacts would take longer than the decision.
     check_unchanged(run, *(DECIDING if against else DECIDING[:1]))
     if against is not None:
         check_unchanged(against, *DECIDING)
@@ -147,6 +150,7 @@ def gate(
         )
     plan = run.manifest.settings
     verdict = decide_gate(plan, run.summary(), demand, comparison=comparison)
+    # Recorded before it is returned, so that no decision is acted on that the log does not have.
     record(folder, "gate", {"manifest_sha256": run.manifest.own_hash, **verdict.to_dict()})
     return verdict
 
@@ -160,6 +164,7 @@ def _reference_run(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun
             raise RunNotFound(f"no complete run over '{run.manifest.dataset_id}' is older than this one")
         return found
     known = baselines(runs_dir)
+    # A name is a baseline first; runs cannot be hidden by one, since baselines cannot have names of runs.
     chosen = known.get(name or run.manifest.dataset_id)
     if chosen is not None:
         # The baseline itself has nothing to be measured against.
@@ -178,6 +183,7 @@ def _reference_run(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun
 def check_demand(demand: GateSpec, *, has_baseline: bool) -> None:
     """Raise UsageProblem for thresholds that make no sense."""
     mode, delta = demand.mode, demand.delta
+    # `nan` and `inf` are floats that click accepts.
     if delta is not None and not isfinite(delta):
         raise UsageProblem(f"--delta is {delta}, which is not a number to compare with")
     if mode != "absolute" and not has_baseline:
@@ -291,9 +297,11 @@ def plan_suite(
     `placement` says where they will be stored and evaluated.
     """
     suite = load_suite(path)
+    # The same prefix for all runs, so that repeating the command resumes them.
     prefix = run_id or f"{suite.suite}-{new_run_id()}"
     found: list[tuple[SuiteEntry, PlannedRuns]] = []
     problems: list[str] = []
+    # All files are read before anything is reported, so that one attempt shows every problem.
     for entry in suite.runs:
         run_file = str(Path(path).parent / entry.run)
         try:
@@ -307,6 +315,7 @@ def plan_suite(
             found.append((entry, planned))
             problems += _gate_problems(entry, planned, Path(runs_dir))
             problems += _backend_problems(entry, planned, placement)
+    # Only seen when all parts are planned.
     problems += _id_collisions(found)
     if problems:
         raise PlanProblems(problems)
@@ -332,6 +341,7 @@ def _gate_problems(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> l
         found = entry.baseline in known or _is_run(entry.baseline, runs_dir)
         missing = "" if found else f"there is no baseline and no run '{entry.baseline}'"
     else:
+        # Without a named baseline each dataset has its own, or none.
         found, missing = all(plan.datasets[0].dataset_id in known for plan in planned.plans), ""
     if missing:
         return [f"'{entry.title}': {missing}"]
@@ -365,11 +375,13 @@ def run_suite(
 
 def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) -> SuiteResult:
     """Gate the runs of each part and the suite as a whole; one that was interrupted is not decided."""
+    # Fewer results than parts: the suite was interrupted.
     parts = zip(planned.parts, results, strict=False)
     found = [_decide_run(entry, result, planned.runs_dir) for (entry, _), part in parts for result in part]
     expected = sum(len(plans.plans) for _, plans in planned.parts)
     is_finished = len(found) == expected and all(one.verdict is not None or one.problem for one in found)
     decided = _result(planned.name, found, is_finished=is_finished)
+    # An unfinished suite is no decision.
     if is_finished:
         members = {**decided.to_dict(), "run_id": planned.run_id, "runs": [one.run_id for one in found]}
         record(Path(planned.runs_dir), "suite", members)
@@ -396,5 +408,6 @@ def _result(name: str, runs: list[SuiteRun], *, is_finished: bool) -> SuiteResul
     words |= {"WARNING" for one in runs if one.problem}
     word: Word = next((word for word in _SEVERITY if word in words), "PASS")
     undecided = [one for one in runs if one.problem]
+    # A required run without a verdict cannot have passed.
     passed = is_finished and not any(one.required for one in (*failed, *undecided))
     return SuiteResult(suite=name, word=word, passed=passed, runs=tuple(runs), is_finished=is_finished)

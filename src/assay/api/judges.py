@@ -98,6 +98,7 @@ def _calibrate_kept(run: PublishedRun, slices: tuple[str, ...] | None) -> Calibr
 
 def keep_label(run: RunReader, record_index: int, opinion: LabelInput) -> KeptLabel:
     """Store a person's label of an answer of a finished run; raises UsageProblem, RunNotFound."""
+    # By way of the index, since the page knows the record by its place.
     row = row_at(run, record_index)
     at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     # By way of plain values: members that the line has not set take the defaults of AnswerLine.

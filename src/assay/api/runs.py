@@ -92,12 +92,14 @@ def run(
     are submitted and not waited for: `resume` collects them. The members of RunBackend say where the run is stored and evaluated.
     """
     hooks = RunHooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
+    # Popped, as they are no settings of a run.
     hooks["on_busy"] = options.pop("on_busy", None)
     hooks["placement"] = _placement(options)
     planned = source if isinstance(source, PlannedRuns) else plan_runs(run_request(source, options))
     around = run_environment(planned.inputs, planned.plugins, **hooks)
     results: list[RunResult] = []
     for plan in planned.plans:
+        # One after the other: limits of calls are those of one run.
         results.append(start_run(plan, Path(planned.runs_dir), around))
         if not (results[-1].is_finished or results[-1].is_resumable or is_detached):
             # The run was interrupted by a signal or by `is_stopping`, which is meant for all candidates.
@@ -116,6 +118,7 @@ def run_request(source: RunRequest | str | Path, options: JsonObject) -> RunRequ
     """Build the request for a run file or a dataset and options in Python; raises UsageProblem for an unknown one."""
     if isinstance(source, RunRequest):
         return source
+    # Short names for the usual case of one model.
     for name, member in (("model", "models"), ("judge", "judges")):
         if name in options:
             options[member] = (options.pop(name),)
@@ -197,6 +200,7 @@ def work(
     say: Callable[[str], None],
 ) -> None:
     """Evaluate shards of the runs of a shared ledger, until SIGTERM, SIGHUP or Ctrl-C; raises MissingExtra, UsageProblem."""
+    # Loaded by name: Temporal's library is an extra.
     worker = temporal_engine("worker")
     settings = worker.WorkerSettings(runs_dir=Path(runs_dir).absolute(), shards=shards, is_versioned=is_versioned)
     worker.work(settings, RunEnvironment(environ=os.environ, observe=observe, placement=placement), report=say)

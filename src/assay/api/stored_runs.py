@@ -122,6 +122,7 @@ def verify(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[str]:
 
 def file_problems(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> list[FileProblem]:
     """List the same problems with their files as values."""
+    # An address has a scheme, which no run id can contain.
     if is_remote_address(run_name):
         return verify_place(open_remote_storage(run_name))
     return verify_run(_sealed(run_name, runs_dir).sealed)
@@ -190,9 +191,11 @@ def purge(
     longest_retention(sweep.wanted)
     if run_name is None:
         folders = (RunPaths(Path(runs_dir), run_id) for run_id in run_ids(Path(runs_dir)))
+        # Unfinished runs have nothing that retention is about.
         swept = (_purge_expired(folder.sealed, sweep, is_dry=is_dry) for folder in folders if folder.is_sealed)
         return [entry for entry in swept if entry.artifacts or entry.problem]
     if reason:
+        # The whole id: a prefix that means one run today may mean another tomorrow.
         find_named_run(Path(runs_dir), run_name)
     folder = _sealed(run_name, runs_dir).sealed
     if is_dry:
@@ -212,6 +215,7 @@ def _purge_expired(folder: Path, sweep: _PurgeOptions, *, is_dry: bool) -> Purge
 
 def _purge_run(folder: Path, sweep: _PurgeOptions, *, reason: str = "") -> PurgeResult:
     tombstones = purge_run(folder, now=sweep.now, wanted=sweep.wanted, force=bool(reason), reason=reason)
+    # The index holds texts of the artifacts, so it goes with them.
     forget_index(folder)
     return PurgeResult(folder.name, tuple(tombstone.name for tombstone in tombstones))
 

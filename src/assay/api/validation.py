@@ -54,9 +54,11 @@ def validate(
     contract = _resolve_contract(contract)
     opened = _open_source(source, contract)
     settings = _merge_config(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
+    # Starting processes takes longer than reading a small file.
     processes = workers if opened.size >= PARALLEL_BYTES else 1
     options = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface)
     report = read(opened, contract, config=settings, options=options)
+    # A Python object has no lines; those of its JSON would be ours.
     return _remove_locations(report) if opened.is_object else report
 
 
@@ -78,6 +80,7 @@ def _resolve_contract(contract: object) -> Any:
     """Return a contract's name unchanged, and any other contract as a plugin."""
     if isinstance(contract, str):
         return contract
+    # Loaded here: most callers validate with built-in contracts.
     return import_module("assay.datasets.plugin_contract").given_contract(contract)
 
 
@@ -100,6 +103,7 @@ def _open_source(source: object, contract: object) -> Source:
 def _encode_object(value: Any, contract: Any) -> Source:
     """Encode a Python object as the bytes that it would be read from."""
     try:
+        # Encoded and parsed again, so that an object passes the same strict parser as a file.
         source = open_source(json.dumps(value).encode(), name="<object>.json")
         known = guess_contract(source).contract if contract == "auto" else contract
         stored = row_document(source)
@@ -118,6 +122,7 @@ def _encode_object(value: Any, contract: Any) -> Source:
 
 def _encode_rows(value: JsonObject, member: str) -> bytes:
     """Encode a document of rows as runs write it, to be read in constant memory; one with other members unchanged."""
+    # Other members belong to the document, and rows alone would lose them.
     if list(value) != ["schema_version", member] or not isinstance(value[member], list):
         return json.dumps(value).encode()
     head = json.dumps({**value, member: []}, separators=(",", ":"))[:-2]
@@ -128,6 +133,7 @@ def _encode_rows(value: JsonObject, member: str) -> bytes:
 def _remove_locations(report: ValidationReport) -> ValidationReport:
     """Remove lines and columns: an object has none, its path alone locates an issue."""
     report.path = "<object>"
+    # Replaced, since issues are frozen and shared.
     report.issues = tuple(msgspec.structs.replace(issue, line=None, column=None, excerpt="", caret=0) for issue in report.issues)
     return report
 
@@ -143,6 +149,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
     """Write a corrected copy with safe fixes only; raises UsageProblem rather than touch the source itself."""
     opened = open_dataset(source)
     target = Path(output)
+    # Also by another name: a link to the source is the source.
     if str(source) != "-" and target.exists() and target.samefile(source):
         raise UsageProblem(f"--fix would overwrite its source '{target}'", hint="give another name for the corrected copy")
     known = resolve_contract(opened, contract)
@@ -157,6 +164,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
         raise UsageProblem(
             f"cannot write '{target}': {(problem.strerror or str(problem)).lower()}", hint="choose another place"
         ) from problem
+    # Validated anew, so that the report is about what was written.
     return FixReport(corrected.changes, validate(target, known, config=config, interface="cli"))
 
 

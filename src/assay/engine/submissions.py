@@ -83,17 +83,15 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def verdict_on(report: ValidationReport) -> UploadVerdict:
     """Return the verdict of a validation report alone."""
-    shown = report.to_dict()
-    errors = shown["record_errors"]
     return UploadVerdict(
         outcome=report.outcome,
         contract=report.contract or "",
         counts=report.counts,
-        dataset_errors=tuple(shown["dataset_errors"][:MOST_ERRORS]),
+        dataset_errors=tuple(map(issue_members, report.dataset_errors[:MOST_ERRORS])),
         dataset_errors_total=report.dataset_error_count,
-        record_errors=tuple(map(fixed_error, errors[:MOST_ERRORS])),
+        record_errors=tuple(fixed_error(issue_members(issue)) for issue in report.record_errors[:MOST_ERRORS]),
         record_errors_total=report.count("error") - report.dataset_error_count,
-        warnings=tuple(shown["warnings"][:MOST_ERRORS]),
+        warnings=tuple(map(issue_members, report.warnings[:MOST_ERRORS])),
         warnings_total=report.count("warning"),
         fields={audience: dict(counts) for audience, counts in report.fields.items()},
     )
@@ -148,6 +146,7 @@ def new_upload(runs_dir: Path, run_id: str, *, place: Path) -> Path:
     active = folders_of(runs_dir, run_id).active
     with disk_errors(active):
         active.parent.mkdir(mode=0o700, exist_ok=True)
+        # Made in the server's own folder, where a crash leaves it for the next sweep.
         made = place / f"upload-{run_id}"
         for folder in (made, made / UPLOAD):
             folder.mkdir(mode=0o700)
@@ -217,6 +216,7 @@ def _called(plan: Plan, request: RunRequest) -> Plan:
 
 
 def _keep_errors(path: Path, report: ValidationReport) -> None:
+    # O_NOFOLLOW: a link in the place of the file must not lead the write elsewhere.
     with disk_errors(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
         for issue in report.all_issues:
             if issue.severity == "error" and issue.index is not None:
@@ -227,6 +227,7 @@ def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
     """Make the run of a plan durable in state `queued`, after its upload is on disk."""
     read: Plan = read_plan(plan)
     folders = folders_of(runs_dir, read.run_id)
+    # The directory entries too: after a power failure a ledger without its upload would be a run without records.
     sync_folder(folders.active / UPLOAD)
     sync_folder(folders.active)
     open_or_create(read, folders, at=at)
@@ -281,6 +282,7 @@ def _is_abandoned(folders: RunPaths, *, is_alone: bool) -> bool:
         uploader = (folders.active / UPLOADER).read_text(encoding="ascii")
     except FileNotFoundError:
         return is_alone
+    # Not by process id, which another process may have by now.
     return not RunLock(temporary(folders.runs_dir) / uploader).is_held()
 
 

@@ -17,6 +17,7 @@ from assay.models.failures import shorten
 from assay.models.http_client import ExchangeFailed, HttpPool, HttpReply
 from assay.models.model_list import MAX_PAGES, ListedModel, read_page
 from assay.models.transport import KeyScrubber
+from assay.models.unexpected_replies import is_page
 
 SECONDS = 5.0
 """Timeout of the whole check: name lookup, connection, TLS and reply."""
@@ -140,7 +141,7 @@ def _reply_result(endpoint: Endpoint, reply: HttpReply, seconds: float) -> Conne
 
 def _reply_problem(endpoint: Endpoint, reply: HttpReply) -> tuple[str, str]:
     """Describe a reply that no provider's API gives, and what to do; empty for a usual one."""
-    if reply.status in REFUSED and not _is_page(reply):
+    if reply.status in REFUSED and not is_page(reply.body):
         return f"the key is refused (HTTP {reply.status})", "make a new key, or set the variable to the right one"
     if reply.status == PROXY_LOGIN:
         return f"the proxy wants a login (HTTP {reply.status})", "put it into the proxy's address: http://USER:PASSWORD@HOST:PORT"
@@ -152,7 +153,7 @@ def _reply_problem(endpoint: Endpoint, reply: HttpReply) -> tuple[str, str]:
             f"it redirects{where} (HTTP {reply.status}), and no key follows a redirect",
             "set base_url to the address that it leads to, if that is the provider's",
         )
-    if _is_page(reply):
+    if is_page(reply.body):
         hint = "base_url is not the address of an API, or a login or a proxy answers in its place"
         return f"it answers with a page of HTML{_title(reply)} (HTTP {reply.status})", hint
     if reply.status >= 500:
@@ -161,10 +162,6 @@ def _reply_problem(endpoint: Endpoint, reply: HttpReply) -> tuple[str, str]:
         hint = "base_url is not the address of an API of this kind; most end in /v1"
         return f"it answers with what is not JSON ({_content_type(reply)})", hint
     return "", ""
-
-
-def _is_page(reply: HttpReply) -> bool:
-    return reply.body.lstrip()[:1] == b"<" and b"<html" in reply.body[:2000].lower()
 
 
 def _content_type(reply: HttpReply) -> str:

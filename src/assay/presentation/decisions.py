@@ -29,7 +29,12 @@ from assay.presentation.words import (
     without_code,
 )
 
-_NAMES = {"pass_rate": "pass rate", "min_score": "mean score", "max_error_rate": "error rate"}
+_NAMES = {
+    "pass_rate": "pass rate",
+    "min_score": "mean score",
+    "max_error_rate": "error rate",
+    "max_truncated": "share of truncated answers",
+}
 TEXT_LIMIT = 400
 """Characters of a reason, or of a note, that a report in text shows."""
 
@@ -108,7 +113,7 @@ def _verdicts(view: RunReport) -> list[RunDecision]:
         return [RunDecision(MISSED, miss.reason + _source(miss, view.plan), miss.gate) for miss in missed]
     if gates:
         return [RunDecision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
-    return [RunDecision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
+    return [RunDecision(NO_GATES, "--pass-rate, --min-score, --max-error-rate and --max-truncated set them")]
 
 
 def decision_note(view: RunReport) -> str:

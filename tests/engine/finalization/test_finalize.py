@@ -22,7 +22,10 @@ class LongReplies:
     """What a ledger would tell of a run over records whose answers have a megabyte each."""
 
     def run(self) -> RunRow:
-        plan = msgspec.json.encode(plan_of(provider_of("scripted")))
+        golden = plan_of(provider_of("scripted"))
+        # A golden run would also hold its few results for the contract's own document.
+        batch = msgspec.structs.replace(golden.datasets[0], contract="batch_v1")
+        plan = msgspec.json.encode(msgspec.structs.replace(golden, datasets=(batch,)))
         notes = {"final_state": "completed", "completed_at": "2.0"}
         return RunRow(plan, "", "finalizing", (("queued", 1.0), ("finalizing", 2.0)), is_cancel_requested=False, notes=notes)
 

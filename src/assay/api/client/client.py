@@ -133,6 +133,7 @@ class Client:
         """
         upload = upload_of(source, media_type=media_type, packs=self._compress)
         named = {"contract": contract, "name": upload.name, "model": model, "judge": judge}
+        # A random key makes the submission repeatable: without one a retry could start a second run.
         key = _header(idempotency_key) or str(uuid.uuid4())
         request = Request(
             method="POST",
@@ -140,11 +141,13 @@ class Client:
             query=_query({**named, **settings}),
             headers={"Idempotency-Key": key},
             upload=upload,
+            # The service validates before it answers, behind the uploads of others.
             timeout_s=max(SUBMISSION_SILENCE, self._wire.timeout_s),
         )
         try:
             return self._ask(request, SubmissionResponse)
         except ServerProblem as problem:
+            # The answer was lost, not necessarily the submission.
             if problem.code == UNREACHABLE:
                 problem.hint = (
                     f"{problem.hint}; it may have accepted the run: repeat the call with idempotency_key='{key}' to find out"
@@ -168,6 +171,7 @@ class Client:
             status = self.run(run_id)
             if watch is not None:
                 watch(status)
+            # Checked before sleeping: no time is spent on a pause that would end too late.
             if status.is_stopped or (end is not None and time.monotonic() + pause > end):
                 return status
             time.sleep(pause)
@@ -184,6 +188,7 @@ class Client:
             is_over = True
             try:
                 for event in self._events(run_id, seen, leash):
+                    # Progress resets the count, so that only a service that is really away ends the iteration.
                     seen, failures, is_over = event.id, 0, False
                     yield event
                     if event.is_end:
@@ -199,6 +204,7 @@ class Client:
 
     def cancel(self, run_id: str) -> RunStatus:
         """End a run for good; what is finished stays."""
+        # Not repeatable: a second cancel of a run that has ended meanwhile would be an error.
         return self._ask(Request(method="POST", path=f"{_path(run_id)}/cancel", is_repeatable=False), RunStatus)
 
     def resume(self, run_id: str) -> RunStatus:
@@ -212,6 +218,7 @@ class Client:
 
     def record(self, run_id: str, record_id: str, *, sample: int | None = None) -> JsonObject:
         """Return one record: its input, its result and every attempt."""
+        # Ids may contain slashes and anything else.
         path = f"{_path(run_id)}/records/{quote(record_id, safe='')}"
         return self._ask(Request(path=path, query=_query({"sample": sample})), RecordResponse).record
 
@@ -238,6 +245,7 @@ class Client:
         known = {entry.name: entry for entry in self.artifacts(run_id)}
         if name not in known:
             raise UsageProblem(f"run '{run_id}' has no artifact '{name}'", hint=f"it has: {', '.join(known) or 'none yet'}")
+        # Verified while it is saved; a file that differs is not left behind.
         return self._save(Request(path=f"{_path(run_id)}/artifacts/{quote(name, safe='')}"), path, sha256=known[name].sha256)
 
     def export(self, run_id: str, path: str | Path, *, format: Format = "jsonl") -> Path:  # noqa: A002  # as in the service
@@ -294,6 +302,7 @@ def _path(run_id: str) -> str:
 
 
 def _header(value: str) -> str:
+    # A header cannot carry it, and an encoded one would be another key.
     if not value.isascii() or not value.isprintable():
         raise UsageProblem("the idempotency key has characters that cannot be sent", hint="use letters, digits and dashes")
     return value
@@ -306,6 +315,7 @@ def _query(values: Mapping[str, Setting]) -> tuple[tuple[str, str], ...]:
         if isinstance(value, bool):
             pairs.append((name, "true" if value else "false"))
         elif value is None or value == "":
+            # Empty means that the service's own default applies.
             continue
         else:
             listed = [value] if isinstance(value, str | int | float) else value
@@ -331,6 +341,7 @@ def _each(call: Callable[Concatenate[Client, P], Iterator[T]]) -> Callable[Conca
 
     @wraps(call)
     async def iterated(self: "AsyncClient", /, *arguments: P.args, **named: P.kwargs) -> AsyncIterator[T]:
+        # `next` with a default: StopIteration cannot be raised into a future.
         found, end = call(self.client, *arguments, **named), object()
         while (one := await asyncio.to_thread(next, found, end)) is not end:
             yield one  # type: ignore[misc]  # all but the mark at the end are of the iterator
@@ -381,9 +392,11 @@ class AsyncClient:
         # A separate thread: a few followers would use up the loop's shared ones.
         pool = ThreadPoolExecutor(1, thread_name_prefix="assay events")
         try:
+            # In one thread, since a generator cannot be used by two at once.
             while (event := await asyncio.get_running_loop().run_in_executor(pool, next, found, None)) is not None:
                 yield event
         finally:
+            # Closes the socket, on which the thread may be waiting.
             leash.cut()
             pool.shutdown(wait=False)
 

@@ -59,6 +59,7 @@ class UploadBody(msgspec.Struct, frozen=True, kw_only=True):
         return {"Content-Type": self.media_type, **packed, **length}
 
     def open(self) -> AbstractContextManager[BinaryIO]:
+        # Opened for each attempt: a retry has to send the body from its beginning.
         """Open the source at its beginning; raises SourceUnreadable."""
         if isinstance(self.source, bytes):
             return BytesIO(self.source)
@@ -74,6 +75,7 @@ def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool =
     if isinstance(source, bytes):
         is_gzip = source.startswith(_GZIP_MAGIC)
         kind = media_type or "application/json"
+        # A source that is packed already is not packed again.
         return UploadBody(source=source, size=len(source), media_type=kind, is_gzip=is_gzip, packs=packs and not is_gzip)
     path = Path(source)
     if str(source) == "-" or (path.exists() and not path.is_file()):
@@ -81,6 +83,7 @@ def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool =
     with _opened(path) as file:
         # By content, because the name of a file may be missing the .gz.
         is_gzip = file.read(2) == _GZIP_MAGIC
+        # The size is declared, so that the service can refuse before anything is sent.
         size = file.seek(0, 2)
     named = path.with_suffix("") if is_gzip and path.suffix.lower() == ".gz" else path
     return UploadBody(
@@ -89,6 +92,7 @@ def upload_of(source: str | Path | bytes, *, media_type: str = "", packs: bool =
         media_type=media_type or _MEDIA_TYPES.get(named.suffix.lower(), "application/json"),
         is_gzip=is_gzip,
         packs=packs and not is_gzip,
+        # A name that the service would refuse is left out, and then it gives one itself.
         name=named.stem if _NAME.fullmatch(named.stem) else "",
     )
 
@@ -153,6 +157,7 @@ class StreamHandle:
     def hold(self, connection: HTTPConnection) -> None:
         """Take a new connection in place of the last."""
         self._socket = connection.sock
+        # Cut while the connection was being made: the stream must not begin.
         if self.is_cut:
             self.cut()
 
@@ -161,6 +166,7 @@ class StreamHandle:
         self.is_cut = True
         if self._socket is not None:
             with suppress(OSError):  # it has ended by itself
+                # `shutdown` wakes a thread that is blocked in a read; `close` alone would not.
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
@@ -169,6 +175,7 @@ class ServiceTransport:
 
     def __init__(self, url: str, key: str, *, timeout: float, patience: float, allow_http: bool) -> None:
         self._target = read_address(url, allow_http=allow_http)
+        # A line feed in a header would begin another one.
         if not key.isascii() or not key.isprintable() or " " in key:
             raise UsageProblem("the key has characters that no key has", hint="see whether the variable holds the key alone")
         self._headers = {"User-Agent": f"assay/{__version__}", **({"x-api-key": key} if key else {})}
@@ -198,6 +205,7 @@ class ServiceTransport:
                 return self._once(request, read)
             except RetryableFailure as again:
                 wait = pause if again.pause_s is None else again.pause_s
+                # From the first failure on, whatever time the first attempt took.
                 end = end or time.monotonic() + self._patience_s
                 if not request.is_repeatable or time.monotonic() + wait > end:
                     raise again.problem from again
@@ -211,6 +219,7 @@ class ServiceTransport:
     @contextmanager
     def opened(self, request: Request, leash: StreamHandle | None = None) -> Iterator[HTTPResponse]:
         """Open the response of a request; raises ServerProblem, or RetryableFailure for a temporary failure."""
+        # A new connection for each request: streams and uploads last for long, and a kept one may be gone.
         connection = self._connection(request)
         try:
             connection.connect()
@@ -221,6 +230,7 @@ class ServiceTransport:
             if answer.status >= 300:
                 raise _failure(answer)
             yield answer
+        # Before OSError, of which it is a subclass; trying again would not change a certificate.
         except ssl.SSLCertVerificationError as problem:
             raise self._unreachable(
                 f"its certificate is not trusted: {problem.verify_message}",
@@ -246,6 +256,7 @@ class ServiceTransport:
                 connection.request(request.method, path, body, {**headers, **upload.headers()}, encode_chunked=upload.packs)
             except (BrokenPipeError, ConnectionResetError):
                 # A service that refuses an upload may answer and hang up before everything is sent.
+                # No socket means that the connection itself has failed, so there is no answer to read.
                 if connection.sock is None:
                     raise
         return connection.getresponse()
@@ -267,18 +278,22 @@ def read_address(url: str, *, allow_http: bool = False) -> SplitResult:
     """Check the address of a service and remove its last slash; raises UsageProblem if a key would be sent unencrypted."""
     try:
         target = urlsplit(url)
+        # Reading the port raises ValueError for one that is not a number.
         is_address = target.scheme in ("http", "https") and bool(target.hostname) and target.port != 0
     except ValueError:
         is_address = False
+    # Parts that would be dropped or sent elsewhere are refused instead of ignored.
     if not is_address or target.query or target.fragment or target.username is not None or not url.isascii() or " " in url:
         raise UsageProblem(
             "that is not the address of a server", hint="it is like https://assay.example.org or http://127.0.0.1:8321, and no more"
         )
+    # Addresses that only this machine can reach cannot be listened to.
     if target.scheme == "http" and not allow_http and not is_loopback(target.hostname or ""):
         raise UsageProblem(
             f"'{target.hostname}' is another machine, and http would send datasets and the key unencrypted",
             hint="use https, or allow it: --allow-http, or allow_http=True",
         )
+    # Without the slash, since all paths begin with one; a service may be below a path of a proxy.
     return target._replace(path=target.path.rstrip("/"))
 
 
@@ -303,6 +318,7 @@ def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
     try:
         decoded = msgspec.json.decode(content, type=ErrorAnswer)
     except msgspec.DecodeError:
+        # Not from a service of ours, such as a proxy's error page: a little of it says whose it is.
         excerpt = content[:_EXCERPT].decode("utf-8", "replace").strip()
         problem = ServerProblem(
             f"the server answered with status {answer.status}" + (f": {excerpt}" if excerpt else ""),
@@ -324,6 +340,7 @@ def _failure(answer: HTTPResponse) -> ServerProblem | RetryableFailure:
         return problem
     # Only seconds: a date would need a clock that agrees with the server, and assay never sends one.
     named = answer.getheader("Retry-After") or ""
+    # Nine digits of seconds are thirty years; more is not meant.
     return RetryableFailure(problem, pause_s=float(named) if named.isascii() and named.isdecimal() and len(named) < 10 else None)
 
 
@@ -340,10 +357,13 @@ DIFFERENT = "different_content"
 
 def save(answer: HTTPResponse, target: Path, *, sha256: str = "") -> None:
     """Save the body of a response as a file that appears when complete; raises ServerProblem when its hash differs."""
+    # Next to the target, because a rename works within one file system only.
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    # Before reading, which counts the length down.
     expected, hashed = answer.length, hashlib.sha256()
     try:
         with disk_errors(target):
+            # Exclusive, so that two downloads of one file never write into one.
             file = partial.open("xb")
         with file:
             while piece := answer.read(BLOCK):
@@ -373,10 +393,12 @@ def publish(entries: Sequence[ArtifactFile], run_id: str, runs_dir: Path, *, fet
         staging.mkdir(mode=0o755)
     try:
         for entry in entries:
+            # Names come from the service: one with a slash would be written somewhere else.
             _check_name(entry.name)
             fetch(entry.name, staging / entry.name)
             with disk_errors(staging):
                 (staging / entry.name).chmod(0o444)
+        # Hashes of single files were checked; this checks that they belong to one run.
         if problems := verify_run(staging):
             raise ServerProblem(f"the files of run '{run_id}' are not as they were published: {problems[0]}", code=DIFFERENT)
         _move(staging, target)
@@ -396,9 +418,11 @@ def _move(staging: Path, target: Path) -> None:
         try:
             staging.rename(target)
         except OSError:
+            # Renaming onto a folder that is not empty fails, so an existing run is never replaced.
             if not os.path.lexists(target):
                 raise
             manifest = target / MANIFEST
+            # The same manifest means the same run, since it has the hashes of all other files.
             if not manifest.is_file() or manifest.read_bytes() != (staging / MANIFEST).read_bytes():
                 raise RunSealed(f"'{target}' exists already, and is another run", hint="choose another --runs-dir") from None
 
@@ -408,6 +432,7 @@ def events_in(lines: Iterable[bytes]) -> Iterator[RunEvent]:
     members: dict[str, str] = {}
     for raw in lines:
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        # An empty line ends an event.
         if line:
             name, _, value = line.partition(":")
             # Comments have no name; they only keep the connection alive.

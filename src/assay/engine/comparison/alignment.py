@@ -70,6 +70,8 @@ _decode = msgspec.json.Decoder(PredictionSummary).decode
 def align(before: PublishedRun, after: PublishedRun) -> Alignment:
     """Match the records of two runs by dataset, id and sample; raises RunNotFound when predictions were removed by retention."""
     first, second = list(_read_predictions(before)), list(_read_predictions(after))
+    # Datasets of two tools or versions have other names; if none is shared, names say nothing about which records
+    # are the same.
     is_by_id_alone = {located.prediction.dataset for located in first}.isdisjoint(located.prediction.dataset for located in second)
     ours = _index_by_key(first, is_by_id_alone=is_by_id_alone)
     theirs = _index_by_key(second, is_by_id_alone=is_by_id_alone)
@@ -91,11 +93,14 @@ def _is_scored(pair: RecordPair) -> bool:
 
 def _read_predictions(run: PublishedRun) -> Iterator[LocatedPrediction]:
     offset = 0
+    # Read as lines with their places: an answer is loaded later by its offset, and 50,000 answers are not in
+    # memory.
     for line in run.raw_lines("predictions.jsonl"):
         try:
             yield LocatedPrediction(offset, _decode(line))
         except ValueError as problem:
             raise RunDamaged(f'"{run.path}": predictions.jsonl is damaged: {problem}') from problem
+        # The line feed is not part of the raw line.
         offset += len(line) + 1
 
 
@@ -104,6 +109,7 @@ def _index_by_key(located: list[LocatedPrediction], *, is_by_id_alone: bool) -> 
     for one in located:
         prediction, number = one.prediction, 0
         dataset = "" if is_by_id_alone else prediction.dataset
+        # Equal records of one dataset are matched in the order in which they stand.
         while (dataset, prediction.record_id, prediction.sample, number) in found:
             number += 1
         found[dataset, prediction.record_id, prediction.sample, number] = one
@@ -155,6 +161,7 @@ class FlipOffsets(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 def find_flips(pairs: Sequence[RecordPair], *, is_scaled: bool) -> tuple[FlipOffsets, ...]:
     """Return the flips: losses, then gains, each with the largest change of score first."""
     flips = [pair for pair in pairs if pair.before.prediction.passed != pair.after.prediction.passed]
+    # The offset makes the order of equal changes the one of the dataset.
     flips.sort(key=lambda pair: (not pair.before.prediction.passed, -abs(_score_change(pair)), pair.before.offset))
     return tuple(
         FlipOffsets(
@@ -196,6 +203,7 @@ def load_flips(offsets: Sequence[FlipOffsets], *, before: PublishedRun, after: P
 def _flip_side(line: PredictionLine, *, is_scaled: bool) -> FlipSide:
     return FlipSide(
         answer=line.model_response,
+        # The raw score where both runs share the scale, as people know it.
         score=line.raw_score if is_scaled else line.score,
         passed=line.passed,
         justification=line.justification,

@@ -26,6 +26,7 @@ def find_comparison(
 ) -> StoredComparison | None:
     """Return a cached comparison; None when there is none or it cannot be read."""
     try:
+        # A cache that cannot be read is no error: the comparison is computed again.
         return _decode(_cache_path(runs_dir, before, after, choices=choices).read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
@@ -48,6 +49,7 @@ def _cache_path(runs_dir: Path, before: PublishedRun, after: PublishedRun, *, ch
 
 def _delete_oldest(folder: Path) -> None:
     """Delete all but the MAX_CACHED newest comparisons."""
+    # Temporary files of writers that died are among them.
     cached = sorted(folder.glob("*.json*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in cached[MAX_CACHED:]:
         path.unlink(missing_ok=True)

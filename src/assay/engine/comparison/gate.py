@@ -57,6 +57,7 @@ def promote(run: PublishedRun, runs_dir: Path, *, name: str = "", reason: str = 
             f"run '{manifest.run_id}' is {manifest.status}: it did not go through all its records",
             hint="promote a complete run",
         )
+    # These words select something else, and a name that is a run would hide that run.
     if name in (NO_BASELINE, PREVIOUS, "latest") or (name and (runs_dir / name).is_dir()):
         raise UsageProblem(f"a baseline cannot be called '{name}'", hint="the name means something else to `assay gate --baseline`")
     baseline = Baseline(
@@ -67,6 +68,7 @@ def promote(run: PublishedRun, runs_dir: Path, *, name: str = "", reason: str = 
         by=whose_account(),
         reason=reason,
     )
+    # In the audit log and not in a file of its own: who changed the measure of releases must stay known.
     record(runs_dir, SET, msgspec.to_builtins(baseline))
     return baseline
 
@@ -74,6 +76,7 @@ def promote(run: PublishedRun, runs_dir: Path, *, name: str = "", reason: str = 
 def baselines(runs_dir: Path) -> dict[str, Baseline]:
     """Return the current baselines by name: the last promotion of each counts."""
     found: dict[str, Baseline] = {}
+    # The log is read from its beginning, so the last promotion of a name wins.
     for entry in read_audit(runs_dir):
         if entry["action"] == SET:
             found[entry["name"]] = msgspec.convert(entry, Baseline)
@@ -89,6 +92,7 @@ def previous_run(run: PublishedRun, runs_dir: Path) -> PublishedRun | None:
             continue
         other = open_run_folder(folders.sealed)
         if (
+            # Times are ISO 8601 in UTC, which sort as text.
             other.manifest.created_at < manifest.created_at
             and other.manifest.dataset_id == manifest.dataset_id
             and other.manifest.status in COMPLETE
@@ -112,6 +116,7 @@ def baseline_run(runs_dir: Path, baseline: Baseline) -> PublishedRun:
         raise RunNotFound(
             f"the run '{baseline.run_id}' of baseline '{baseline.name}' is gone", hint="promote another: assay baseline set RUN"
         ) from None
+    # A folder of that name may hold another run by now.
     if run.manifest.own_hash != baseline.manifest_sha256:
         raise UsageProblem(
             f"run '{baseline.run_id}' is not the one that became baseline '{baseline.name}'",
@@ -135,6 +140,7 @@ def whose_account() -> str:
     """Return the name of the account that runs this process; empty if the system has none."""
     try:
         return getpass.getuser()
+    # A container may have no entry for its user.
     except (KeyError, OSError):
         return ""
 
@@ -207,7 +213,9 @@ def decide_gate(plan: Plan, summary: RecordMetrics, demand: GateSpec, *, compari
     if comparison is not None:
         estimate = comparison.passes if demand.measure == "pass_rate" else comparison.scores
         findings += [_difference(estimate, demand, comparison), *_left_out(comparison)]
+    # A gate without any demand passes, and says that it demanded nothing.
     findings = findings or [GateReason("PASS", "no threshold and no baseline is set: nothing was demanded")]
+    # Failures first, then by gravity: the first line of a report is what decides.
     ordered = sorted(findings, key=lambda finding: (not finding.is_failure, _SEVERITY.index(finding.word)))
     return GateDecision(
         word=_word(findings),
@@ -252,12 +260,14 @@ def _word(findings: list[GateReason]) -> Word:
 def _thresholds(gates: Gates, summary: RecordMetrics) -> list[GateReason]:
     """Missed thresholds fail the run; one that is met by luck, for all that the interval tells, is a warning."""
     texts = gate_texts(gates, summary)
+    # Reasons of the run's own gate, so that the words are those of its report.
     missed = missed_gates(check_gates(gates, summary).reasons, texts)
     found = [GateReason("REGRESSION", miss.reason, is_failure=True) for miss in missed]
     return found + [_met(gate) for gate in texts if gate.is_met]
 
 
 def _met(gate: GateText) -> GateReason:
+    # Of a maximum the interval's upper end would count, and error rates have none.
     low = None if gate.interval is None or gate.is_most else gate.interval.low
     if low is not None and low < gate.limit:
         return GateReason("WARNING", f"{gate.met}, but its 95 % interval begins at {gate.number(low)}")
@@ -269,16 +279,19 @@ def _incomplete(summary: RecordMetrics) -> list[GateReason]:
     cancelled, total = summary.cancelled_records, summary.total_records
     if not cancelled:
         return []
+    # A failure although a warning in word: the measured part of the run may be fine.
     return [GateReason("WARNING", f"{cancelled:,} of {total:,} records were cancelled: the run is not complete", is_failure=True)]
 
 
 def _difference(estimate: Estimate, demand: GateSpec, comparison: RunComparison) -> GateReason:
     name, interval = _NAMES[demand.measure], estimate.interval
     if interval is None:
+        # In absolute mode an unknown difference is no loss that was shown.
         return GateReason("WARNING", f"the {name} cannot be compared: {estimate.reason}", is_failure=demand.mode != "absolute")
     text, (before, after) = _levels(comparison, demand)
     change = text(estimate.value or 0.0, before=before, after=after)
     shown = f"{name} {change} against the baseline, 95 % interval [{text(interval.low)}, {text(interval.high)}]"
+    # Better is better in every mode, so this is asked first.
     if decide(interval) == "improved":
         return GateReason("IMPROVED", f"{shown}: better", is_difference=True)
     if demand.mode == "superiority":
@@ -287,6 +300,7 @@ def _difference(estimate: Estimate, demand: GateSpec, comparison: RunComparison)
         return _inferiority(interval, shown, demand)
     if decide(interval) == "worse":
         return GateReason("REGRESSION", f"{shown}: worse", is_failure=True, is_difference=True)
+    # A large loss that few records cannot prove should not read like "no loss".
     if (estimate.value or 0.0) < -NOTICEABLE_LOSS * _span(comparison, demand):
         return GateReason(
             "WARNING", f"{shown}: a loss is seen, and so few records cannot tell whether it is one", is_difference=True
@@ -323,6 +337,7 @@ def _left_out(comparison: RunComparison) -> list[GateReason]:
     )
     total = comparison.before.records
     found = [
+        # Differences over few common records are about those records; a note says when many are missing.
         GateReason("WARNING", f"{count:,} of {total:,} records of the baseline {words}")
         for count, words in kinds
         if total and count / total > MAX_LEFT_OUT

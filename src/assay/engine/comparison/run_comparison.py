@@ -125,6 +125,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> JsonObject:
         """The comparison as JSON documents hold it."""
         found: JsonObject = msgspec.to_builtins(self)
+        # Part of `notes` already; apart they only tell the gate which of them are about settings.
         del found["setting_notes"]
         return found
 
@@ -160,6 +161,7 @@ class _PairedColumns(msgspec.Struct, frozen=True):
     span: float
 
     def at(self, rows: NDArray[np.int64]) -> "_PairedColumns":
+        # Rows are selected once and shared by all measures of a slice.
         clusters = None if self.clusters is None else self.clusters[rows]
         return _PairedColumns(
             self.passed_before[rows], self.passed_after[rows], self.before[rows], self.after[rows], clusters, self.span
@@ -175,6 +177,7 @@ class _PairedColumns(msgspec.Struct, frozen=True):
         return paired_difference(known.before, known.after, clusters=known.clusters, span=self.span)
 
     def _measured(self) -> "_PairedColumns":
+        # A profile may leave out records that have a result, so scores can be over fewer of them.
         return self.at(np.flatnonzero(~np.isnan(self.before) & ~np.isnan(self.after)))
 
     def p_passes(self) -> float | None:
@@ -198,6 +201,7 @@ def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
     """Everything that can be said without the answers; raises UsageProblem when the runs have no record in common."""
     plans = (before.manifest.settings, after.manifest.settings)
     alignment = align(before, after)
+    # Changed records count: the comparison can at least say that all of them changed.
     if not (alignment.pairs or alignment.unscored or alignment.changed):
         raise UsageProblem(
             f"runs '{plans[0].run_id}' and '{plans[1].run_id}' have no record in common", hint="compare runs over the same dataset"
@@ -207,9 +211,11 @@ def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
     paired = _columns(alignment.pairs, ruler, clusters=groups.clusters)
     test = mcnemar(paired.passed_before, paired.passed_after)
     flips = flips_of(paired.passed_before, paired.passed_after, clusters=paired.clusters)
+    # The scale tells whether raw scores are comparable.
     places = find_flips(alignment.pairs, is_scaled=ruler.name == "1-5")
     setting_notes = _setting_notes(*plans)
     comparison = RunComparison(
+        # Over the compared records alone; each run's own report has its figures over all.
         before=_side(plans[0], alignment, paired.passed_before, scores=paired.before, only=alignment.missing),
         after=_side(plans[1], alignment, paired.passed_after, scores=paired.after, only=alignment.added),
         n=len(alignment.pairs),
@@ -227,6 +233,7 @@ def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
         detectable_effect=detectable_effect(flips),
         required_records=required_records(flips),
         slices=_slices(groups, paired),
+        # Loaded by the caller, as many as it shows.
         flips=(),
         n_flips=len(places),
         unscored=_excluded_records(pair.before.prediction for pair in alignment.unscored),
@@ -288,6 +295,7 @@ def _side(
         datasets=tuple(dataset.title for dataset in plan.datasets),
         records=len(alignment.pairs) + len(alignment.unscored) + len(alignment.changed) + len(only),
         pass_rate=float(passed.mean()) if len(passed) else None,
+        # NaN marks records that the profile does not score.
         mean=float(np.nanmean(scores)) if len(scores) and not np.isnan(scores).all() else None,
     )
 
@@ -300,12 +308,15 @@ class _Groups:
         self.problems: list[str] = []
         self.rows: dict[str, dict[str | None, list[int]]] = {}
         names = plan.slices if choices.slices is None else choices.slices
+        # By id and hash, since the input that is read is that of the first run.
         rows = self._rows_by_hash(alignment.pairs)
         labels = [""] * len(alignment.pairs)
         try:
             self._read(run, names, RecordGroups(plan.datasets), rows=rows, labels=labels)
         except RunNotFound as problem:
+            # Retention has removed the input; the difference itself needs none of it.
             self.problems.append(f"{problem.message}: no slices and no clusters")
+            # Without the input there are no clusters by name; samples of a record still belong together.
             self.name = ""
         self._look_for_nothing(names, labels)
         self.clusters = self._codes(labels, alignment.pairs)
@@ -314,6 +325,7 @@ class _Groups:
         """A key or a slice that no record has is a slip of the pen, or another dataset."""
         if self.name and labels and not any(labels):
             self.problems.append(f"no compared record has '{self.name}' in its metadata: it makes no clusters")
+        # A record without tags is usual, and not a slip.
         empty = [name for name in names if set(self.rows.get(name, ())) == {None} and name != "tags"]
         self.problems += [f"no compared record has a value for the slice '{name}'" for name in empty]
 
@@ -336,12 +348,14 @@ class _Groups:
     ) -> None:
         if not names and not self.name:
             return
+        # One pass over the records, which are read in their own order.
         for entry in run.records():
             # A record that was asked several times is listed once for each.
             for row in rows.pop((entry.record_id, entry.record_sha256), ()):
                 case = run.case_of(entry)
                 labels[row] = groups.cluster(case, self.name)
                 for name, values in groups.slices(case, names).items():
+                    # A record without a value counts as None, which is a value of the slice.
                     for value in dict.fromkeys(values) or (None,):
                         self.rows.setdefault(name, {}).setdefault(value, []).append(row)
 
@@ -355,6 +369,7 @@ class _Groups:
             self.name = "record"
             labels = [f"{pair.before.prediction.dataset}\0{pair.before.prediction.record_id}" for pair in pairs]
         # A record without a cluster stands for itself, with all its samples.
+        # The NUL keeps an id of a record apart from the name of a cluster.
         own = (f"\0{pair.before.prediction.dataset}\0{pair.before.prediction.record_id}" for pair in pairs)
         named = [label or alone for label, alone in zip(labels, own, strict=True)]
         words = {word: code for code, word in enumerate(dict.fromkeys(named))}
@@ -365,9 +380,11 @@ def _slices(groups: _Groups, paired: _PairedColumns) -> tuple[SliceDifference, .
     """Slices of which there are at least two values; one value is everything once more."""
     found: list[SliceDifference] = []
     for name, values in groups.rows.items():
+        # None last among values of equal size, as it has no name to be sorted by.
         largest = sorted(values.items(), key=lambda entry: (-len(entry[1]), entry[0] is None, entry[0] or ""))
         if len(largest) > 1:
             found += [_slice(name, value, paired.at(np.array(rows))) for value, rows in largest[:MAX_SLICE_VALUES]]
+    # Over all slices together: each value is one more chance to find something.
     adjusted = holm([entry.p_value for entry in found])
     return tuple(msgspec.structs.replace(entry, p_adjusted=p) for entry, p in zip(found, adjusted, strict=True))
 
@@ -391,6 +408,7 @@ def _excluded_records(predictions: Iterable[PredictionSummary]) -> ExcludedRecor
 
 def _setting_notes(before: Plan, after: Plan) -> tuple[str, ...]:
     """Name the settings that differ; how another tool was set up is unknown."""
+    # The other tool's settings are not known, so every one of ours would seem to differ.
     if before.imported is not None or after.imported is not None:
         return ()
     changed = changed_settings(before, after)

@@ -68,6 +68,7 @@ def load_suite(path: str | Path) -> SuiteFile:
     if document.is_readable:
         members = read_settings(document.value or {}, SuiteFile, found=found, wordings={})
         _check(members, found)
+    # Flaws of the document are reported with those of its contents, in one go.
     check_flaws(found, document, ())
     if len(found):
         issues = [locate_issue(finding, document, RecordContext()) for finding in found]
@@ -83,9 +84,11 @@ def _check(members: JsonObject, found: FindingList) -> None:
     """What types cannot say: names are different, and a margin stands where one is used."""
     seen: set[str] = set()
     entries = members.get("runs", ())
+    # Only where the list itself was readable; otherwise its own problem is reported.
     if not entries and not any(finding.path[:1] == ("runs",) for finding in found):
         found.add("missing_required_field", ("runs",), "runs names no run file", hint="add `- run: FILE`")
     for index, entry in enumerate(entries):
+        # What is not an object, or has no run file, was reported with its type.
         if not isinstance(entry, dict) or "run" not in entry:
             continue
         title = entry.get("name") or _title(entry["run"])

@@ -68,6 +68,7 @@ def run_trend(runs_dir: Path, choice: TrendChoice, *, last: int | None = None) -
     opened = list(_sealed(runs_dir))
     if not opened:
         raise UsageProblem(f"'{runs_dir}' has no finished run", hint="make some: assay run DATASET --model M")
+    # The newest run decides what the trend is about, as it is what a user has just made.
     dataset = choice.dataset or opened[-1].manifest.dataset_id
     runs = [run for run in opened if run.manifest.dataset_id == dataset]
     if not runs:
@@ -80,11 +81,13 @@ def run_trend(runs_dir: Path, choice: TrendChoice, *, last: int | None = None) -
     points: list[TrendPoint] = []
     left_out: Counter[str] = Counter()
     for run in runs:
+        # `or`: a reason for leaving the run out, its point, or that it has no such metric.
         point = _why_not(run, newest, choice) or _point(run, choice.measure) or "without such a figure"
         if isinstance(point, str):
             left_out[point] += 1
         else:
             points.append(point)
+    # Cut after filtering, so that "the last ten" are ten that count.
     shown = points if last is None else points[-last:]
     return RunTrend(
         dataset=dataset,
@@ -140,6 +143,7 @@ def _candidate(run: PublishedRun) -> str:
 def _contents(run: PublishedRun) -> list[str]:
     """What the run was over: the hashes of its datasets, and what was taken of them."""
     plan = run.manifest.settings
+    # The seed only matters where a sample was drawn with it.
     chosen = (plan.limit, plan.sample, plan.seed if plan.sample else plan.limit)
     return [*(dataset.sha256 for dataset in plan.datasets), *map(str, chosen)]
 
@@ -159,6 +163,7 @@ def _point(run: PublishedRun, measure: Measure) -> TrendPoint | None:
     try:
         summary = run.summary()
     except AssayError:
+        # Metrics of a damaged or purged run are not there.
         return None
     metric = _metric(summary, measure)
     if metric.value is None:

@@ -12,7 +12,18 @@ import msgspec
 from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
 from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words
-from assay.core.outcome import Attempt, CancelledOutcome, FailedOutcome, FailureLabel, Grade, GradedOutcome, GradingFailure, Outcome
+from assay.core.outcome import (
+    ANSWER_TRUNCATED,
+    TRUNCATED,
+    Attempt,
+    CancelledOutcome,
+    FailedOutcome,
+    FailureLabel,
+    Grade,
+    GradedOutcome,
+    GradingFailure,
+    Outcome,
+)
 from assay.core.plan import retry_delay
 from assay.engine.execution.limits import REJECTED, CallQueue
 from assay.engine.execution.record_events import FinishedCase
@@ -26,6 +37,8 @@ from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
 
 PROVIDER_REFUSED = "provider_refused"
 """Code that earlier versions gave to records that were not evaluated because a provider rejected all calls."""
+_LABELS: dict[str, FailureLabel] = {"timeout": "timeout_or_latency_exceeded", ANSWER_TRUNCATED: "answer_truncated"}
+"""Labels of records whose answer is missing, by the code of their last call."""
 MAX_NEGOTIATIONS = 20
 """Rejections of parameters after which one call gives up: more than a request has parameters."""
 CHECK = "check"
@@ -147,7 +160,7 @@ class _CaseRunner:
                 while True:
                     requests = flow.send(await self._replies_to(requests))
             except StopIteration as end:
-                return GradedOutcome(grade=self._apply_latency_limit(end.value))
+                return GradedOutcome(grade=self._apply_latency_limit(self._label_truncated(end.value)))
         except GradingFailure as failure:
             stage: Stage = "candidate" if self._answer() is None else "judge"
             return FailedOutcome(
@@ -186,7 +199,7 @@ class _CaseRunner:
 
     def _failed_outcome(self, problem: CallFailed) -> FailedOutcome:
         attempt = problem.attempt
-        label: FailureLabel = "timeout_or_latency_exceeded" if attempt.error_code == "timeout" else "other"
+        label = _LABELS.get(attempt.error_code, "other")
         message = attempt.error_message
         if attempt.stage == "judge" and attempt.call_id != GRADER_CALL_ID:
             words = failure_words(attempt.error_code, message, attempts=self._attempt_counts[attempt.call_id])
@@ -196,6 +209,13 @@ class _CaseRunner:
     def _answer(self) -> str | None:
         reply = self._replies.get("candidate")
         return None if reply is None else reply.text
+
+    def _label_truncated(self, grade: Grade) -> Grade:
+        """Give an answer that did not pass a label of its own where it ended at the output limit: what is missing is unknown."""
+        reply = self._replies.get("candidate")
+        if grade.passed or reply is None or TRUNCATED not in reply.flags:
+            return grade
+        return msgspec.structs.replace(grade, label="answer_truncated")
 
     def _apply_latency_limit(self, grade: Grade) -> Grade:
         """Apply batch_v1's latency limit: a late answer does not pass; a cached or supplied one has no known latency."""

@@ -321,7 +321,7 @@ async def open_run_context(
             for name, model in models.items():
                 negotiator = negotiator_of(model)
                 if negotiator is not None:
-                    negotiator.is_strict = plan.strict_parameters is True
+                    negotiator.is_strict = plan.strict_parameters
                     negotiator.apply(learned.get(name, ()))
             counters = await ledger_writer.call(_tally, ledger, plan, started=environment.clock())
             if plan.max_cost is not None:

@@ -11,6 +11,7 @@ from assay.core.artifact_lines import AttemptLine, FailureLine, PredictionLine, 
 from assay.core.case import Case, sample_of
 from assay.core.model_call import Usage
 from assay.core.outcome import (
+    ANSWER_TRUNCATED,
     Attempt,
     FailedOutcome,
     Grade,
@@ -72,6 +73,7 @@ class RecordArtifacts:
         self._answered: Attempt | None = None
         self._answer_sha256: str | None = None
         for attempt in finished.attempts:
+            # The last answer counts: earlier ones belong to rounds that were repeated.
             if attempt.call_id == "candidate" and attempt.reply is not None:
                 self._answered, self._answer_sha256 = attempt, _sha256(attempt.reply.text)
 
@@ -79,6 +81,7 @@ class RecordArtifacts:
         """Two ids of which the same is left stay apart by the hashes of their records."""
         given = self._record.record_id
         shown = given and self._text(given)
+        # Eight digits of the hash keep two redacted ids apart, and tell nothing about them.
         return given if shown == given else f"{shown}#{self._record.sha256[:8] or self._record.position}"
 
     def _text(self, text: str) -> str:
@@ -108,6 +111,7 @@ class RecordArtifacts:
         )
 
     def _issues(self) -> msgspec.Raw:
+        # Issues are JSON from the ledger and are redacted as such; decoding them for every record would be slow.
         issues = self._record.issues
         return msgspec.Raw(self._plan.redactor.encoded(msgspec.Raw(issues), redaction.ISSUES)) if issues else _NO_ISSUES
 
@@ -115,6 +119,7 @@ class RecordArtifacts:
     def rejected_slices(self) -> Slices:
         """The slices of a record that broke its contract; none of one that did not, and in ledgers of earlier versions."""
         record = self._record
+        # Ledgers of earlier versions have no rows of rejected records.
         if record.case is not None or not record.row:
             return {}
         found: Slices = msgspec.convert(self._plan.redactor.structure(msgspec.json.decode(record.row), redaction.OWN_NAMES), Slices)
@@ -145,6 +150,7 @@ class RecordArtifacts:
             raw_score=grade.raw_score if grade else None,
             scale=grade.scale if grade else None,
             passed=grade.passed if grade else None,
+            # A passed answer has no kind of failure, whatever its grader said.
             label=None if grade and grade.passed else _label(self._outcome),
             justification=grade.justification if grade else None,
             evaluator=by.evaluator if by else None,
@@ -173,15 +179,18 @@ class RecordArtifacts:
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
             judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
         )
+        # Redacted at the end and in place: most records have nothing to redact and skip it.
         if not self._is_clean:
             self._redact(line, PREDICTION_TEXTS)
+            # The second hash is that of what is stored, so that it can be verified.
             line.stored_sha256 = None if line.model_response is None else _sha256(line.model_response)
         return line
 
     def _judge_costs(self) -> dict[str, float | None]:
-        """What each judge's calls cost; a judge whom nobody asked is not there."""
+        """Return the cost of the calls of each judge that was called."""
         costs: dict[str, list[float | None]] = {}
         for attempt in self._attempts:
+            # Cached and recorded replies cost nothing in this run.
             if attempt.stage == "judge" and attempt.reply is not None and FREE.isdisjoint(attempt.reply.flags):
                 costs.setdefault(self._plan.name(attempt.model), []).append(attempt.cost)
         return {judge: _total(known) for judge, known in costs.items()}
@@ -191,7 +200,7 @@ class RecordArtifacts:
         return self._plan.redactor.text(text)
 
     def _graded_by(self) -> GradingProvenance | None:
-        """How a record without a grade was to be graded; of another tool's records nobody here knows."""
+        """Return how a record without a grade would have been graded; None for a record of another tool."""
         case = self._record.case
         return (
             None
@@ -213,6 +222,7 @@ class RecordArtifacts:
         )
 
     def _scores(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
+        # Names of judges may have to be redacted even if the record's texts have nothing.
         if self._is_clean and not self._plan.has_redacted_names:
             return scores
         return tuple(map(self._score, scores))
@@ -244,6 +254,7 @@ class RecordArtifacts:
             request_id=attempt.request_id or None,
             finish_reason=(reply and reply.finish_reason) or None,
             answered_by=(reply and reply.model) or None,
+            # Hashed once for the candidate, whose answer is also in the prediction.
             response_sha256=self._answer_sha256 if attempt is self._answered else _sha256(reply.text) if reply else None,
             applied=(reply and self._plan.applied(attempt.model, reply.applied)) or None,
             flags=reply.flags if reply else (),
@@ -252,10 +263,12 @@ class RecordArtifacts:
             total_tokens=usage.total_tokens,
             cached_tokens=usage.cached_tokens,
             cost=attempt.cost,
+            # The candidate's text is stored once, in the prediction; judges' replies only here.
             response=reply.text if reply is not None and attempt.stage == "judge" else None,
             raw=(reply and reply.raw) or None,
             sample=self.sample,
             refused_parameters=attempt.refused_parameters or msgspec.UNSET,
+            steps=self._plan.redactor.value(list(reply.steps)) if reply is not None and reply.steps else msgspec.UNSET,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)
@@ -287,10 +300,12 @@ class RecordArtifacts:
     def _shortfall(self, grade: Grade) -> tuple[str, str]:
         """Code and message of an answer that did not pass."""
         case, answered = self._record.case, self._answered
+        # In a comparison two orders disagree, which is neither an error nor a poor answer.
         if INCONSISTENT in grade.flags:
             return INCONSISTENT, grade.justification
         if LATENCY_EXCEEDED not in grade.flags or case is None or answered is None:
-            return "not_passed", grade.justification
+            return ANSWER_TRUNCATED if grade.label == ANSWER_TRUNCATED else "not_passed", grade.justification
+        # The limit is read from the case, which the grade does not carry.
         late = f"the answer took {answered.latency_ms} ms, but max_latency_ms is {_decode_case(case).max_latency_ms}"
         return LATENCY_EXCEEDED, f"{late}; {grade.justification}" if grade.justification else late
 
@@ -323,6 +338,7 @@ def _measures(attempts: Sequence[Attempt]) -> _AttemptTotals:
         reply, is_judge = attempt.reply, attempt.stage == "judge"
         if is_judge and reply is not None:
             tokens.append(reply.usage.total_tokens)
+        # Replies without a call of their own have no time of their own.
         if reply is None or not reply.flags or UNTIMED.isdisjoint(reply.flags):
             call = (attempt.started_at, attempt.latency_ms)
             taken.append(call)
@@ -336,6 +352,7 @@ def _measures(attempts: Sequence[Attempt]) -> _AttemptTotals:
             latest = number
     return _AttemptTotals(
         _total(costs) if costs else None,
+        # One unknown count makes the sum unknown: a partial sum would read like a measurement.
         sum(cast("list[int]", tokens)) if tokens and None not in tokens else None,
         _elapsed(judged),
         _elapsed(taken),
@@ -353,6 +370,7 @@ def _elapsed(calls: list[tuple[float, float]]) -> float | None:
     """Milliseconds in which at least one of the calls was under way: those that ran side by side count once."""
     if len(calls) < 2:
         return calls[0][1] if calls else None
+    # Attempts of several judges overlap, so times are merged as intervals.
     calls.sort()
     origin = calls[0][0]
     elapsed = end = 0.0
@@ -362,20 +380,23 @@ def _elapsed(calls: list[tuple[float, float]]) -> float | None:
         if start >= end:
             elapsed += latency_ms
         elif stop > end:
+            # Only what reaches beyond the calls before.
             elapsed += stop - end
         if stop > end:
             end = stop
+    # Rounded to microseconds: sums of floats differ in their last bits between machines.
     return round(elapsed, 3)
 
 
 def _latency(attempt: Attempt) -> float | None:
-    """What the call took; None for a reply that nobody was asked for."""
+    """Return the latency of a call; None for a reply without a call, and for one of a batch."""
     reply = attempt.reply
     return attempt.latency_ms if reply is None or not reply.flags or UNTIMED.isdisjoint(reply.flags) else None
 
 
 def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluster: str) -> RecordFacts:
     """The numbers of a prediction, for the metrics; a prediction read back from its file gives the same."""
+    # Ledgers and artifacts of runs without a profile have no bounds.
     bounds = None if line.profile_bounds is msgspec.UNSET else line.profile_bounds
     return RecordFacts(
         position=line.index,
@@ -415,6 +436,7 @@ def invalid_facts(position: int, slices: Mapping[str, Sequence[str]]) -> RecordF
 
 def texts_of(finished: FinishedRecord) -> list[str]:
     """Every text of a record that came from outside, but for ids of calls, which the plan knows how to show."""
+    # Ids of calls are built of names in the plan, which are redacted there.
     texts = [finished.record.record_id or ""]
     for attempt in finished.attempts:
         reply = attempt.reply
@@ -429,6 +451,7 @@ def texts_of(finished: FinishedRecord) -> list[str]:
             texts += (score.criterion, score.justification)
     elif finished.outcome is not None:
         texts.append(finished.outcome.message)
+        # A failed record may have votes of judges that did answer.
         for score in _votes(finished.outcome):
             texts += (score.criterion, score.justification)
     return texts

@@ -70,16 +70,20 @@ def finalize(
     """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing.
 
     With a `home` in an object store they are there, every file of them, before they are published on this machine. Before each
-    publication `check` raises where somebody else has the run by now.
+    publication `check` raises when another process drives the run by now.
     """
     run = ledger.run()
     plan = msgspec.json.decode(run.plan, type=Plan)
+    # Short-lived values by the million: looking for cycles among them would be a third of the time.
     with rare_collection(), StagingFolder(folders.active) as staging:
         own = [secret.strip() for secret in secrets]
         artifacts = _Artifacts(RedactedPlan(plan, plan_redactor(plan, own)), staging, run, row_redactor=plan_redactor(plan, own))
         artifacts.write(ledger.finished())
+        # The ledger is read once more for the manifest, whose states may have grown meanwhile.
         staging.seal(msgspec.to_builtins(artifacts.manifest(ledger.run())))
+        # Asked as late as possible: from here on the run's artifacts exist.
         check()
+        # The store first: a folder in the runs folder means that the store has every file.
         if home:
             _send(staging.folder, home)
             check()
@@ -111,6 +115,7 @@ def _blocks(records: Iterable[FinishedRecord]) -> Iterator[_RecordBlock]:
         block.records.append(finished)
         block.texts += texts
         block.size += len(finished.record.case or b"") + sum(map(len, texts))
+        # Bounded in number and in bytes, as a record may have 256 KB.
         if len(block.records) == _BLOCK_RECORDS or block.size >= _BLOCK_BYTES:
             yield block
             block = _RecordBlock()
@@ -125,9 +130,11 @@ def _case_text(record: RecordRow) -> bytes:
 
 def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor) -> bytes:
     """The case as it may be kept; its id is the one that all artifacts show, and hashes of contents stay as they are."""
+    # Most cases are stored as they are, byte by byte.
     if record_id == record.record_id and redactor.is_clean_json((_case_text(record),)):
         return record.case or b""
     case = msgspec.json.decode(record.case or b"{}")
+    # Hashes taken out before and put back after: they look like secrets to some rules.
     hashes = [attachment.pop("sha256", "") for attachment in case["attachments"]]
     del case["record_sha256"]
     shown: JsonObject = redactor.structure({**case, "id": ""}, redaction.CASE)
@@ -167,6 +174,7 @@ class _ChainedLines(_LineWriter):
         self._chain = chain
 
     def _encoded(self, lines: list[msgspec.Struct]) -> bytes:
+        # Each line has the hash of the line before, so they cannot be encoded together.
         return self._chain.lines(map(_encode, lines))
 
 
@@ -175,6 +183,7 @@ class _Artifacts:
 
     def __init__(self, shown: RedactedPlan, staging: StagingFolder, run: RunRow, *, row_redactor: Redactor) -> None:
         self._shown = shown
+        # A redactor of its own for the input, so that what is replaced is not counted twice.
         self._row_redactor = row_redactor
         names = [name for dataset in shown.plan.datasets for name in (dataset.dataset_id, dataset.name)]
         self._has_own_contracts = all(dataset.contract in CONTRACTS for dataset in shown.plan.datasets)
@@ -191,6 +200,7 @@ class _Artifacts:
         self._groups = RecordGroups(shown.datasets)
         self._profiler = profiler_of(self._plan)
         self._panel = panel_of(msgspec.structs.replace(self._plan, judges=shown.judges))
+        # Cancelled runs and several datasets have no EvalRun; the reason is known from the plan.
         self._has_eval_run = self._plan.datasets[0].contract == "golden_v1" and not why_no_eval_run(self._plan)
         self._ranking = ranking_of(shown.comparison, seed=self._plan.seed)
         self._golden: list[GoldenResult] = []
@@ -200,6 +210,7 @@ class _Artifacts:
     def write(self, records: Iterable[FinishedRecord]) -> None:
         """All artifacts but the manifest, in one pass over the records."""
         open_lines = self._staging.open_lines
+        # Opened together and written in one pass, so that memory holds one block of records.
         self._input = InputDataset(open_lines(INPUT), self._shown, self._row_redactor)
         self._cases = _LineWriter(open_lines(CASES))
         self._validation = _LineWriter(open_lines("record_validation.jsonl"))
@@ -219,12 +230,14 @@ class _Artifacts:
         """Some records; one look at all their texts nearly always says that there is nothing to redact."""
         redactor = self._redactor
         is_clean = redactor.is_clean(block.texts)
+        # One look at a whole block: nearly always nothing is found, and the records need no look of their own.
         is_input_clean = redactor.is_clean_json(self._input_text(finished.record) for finished in block.records)
         for finished in block.records:
             case = finished.record.case
             evidence = RecordArtifacts(finished, self._shown, is_clean=is_clean)
             self._validation.add(evidence.validation())
             if case is not None:
+                # Decided for the block first, and for a single record only if the block is not clean.
                 stored = case if is_clean and is_input_clean else _redacted_case(finished.record, evidence.record_id, redactor)
                 self._cases.add(self._evaluated(evidence, stored, finished))
                 self._input.add(finished.record, evidence.record_id, is_clean=is_clean and is_input_clean)
@@ -244,11 +257,14 @@ class _Artifacts:
 
     def _evaluated(self, evidence: RecordArtifacts, stored: bytes, finished: FinishedRecord) -> CaseLine:
         """The lines of a record that was valid; the case is the redacted one, so that no slice tells what was redacted."""
+        # The redacted case, also for slices and clusters: they must not tell what was redacted.
         case = _decode_case(stored)
         line = evidence.prediction(case.dataset)
         if self._profiler is not None:
+            # Scored on the original, as it was asked: a profile must not depend on redaction.
             self._profiler.apply(line, _original(finished.record, case, stored), replies_of(finished.attempts))
         self._predictions.add(line)
+        # Hashes of contents, which redaction does not change, are the leaves of the tree.
         self._tree.add(bytes.fromhex(line.record_sha256))
         attempts = [evidence.attempt(number, attempt) for number, attempt in enumerate(finished.attempts, 1)]
         self._attempts.extend(attempts)
@@ -286,6 +302,7 @@ class _Artifacts:
             results = eval_results(
                 self._plan.run_id, self._started_at, parameters=parameters, results=self._golden, gates=self._gate.gates
             )
+            # golden_v1 derives overall_passed from its own numbers, and for a cancelled run both can disagree.
             if is_true_of(results, is_cancelled=self._is_cancelled):
                 self._staging.write(EVAL_RESULTS, pretty_json(results))
 
@@ -329,11 +346,13 @@ class _Artifacts:
         """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
         plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
         completed_at = iso(float(run.notes["completed_at"]))
-        # Somebody else may have ended the run a moment ago, and has published the same.
+        # Another process may have ended the run a moment ago, and has published the same.
+        # Terminal states are left out and the decided one added, so that a repetition writes the same manifest.
         entered = msgspec.structs.replace(run, states=tuple((state, at) for state, at in run.states if state not in TERMINAL))
         states = tuple(StateEntry(state, iso(at)) for state, at in states_with_failures(entered))
         shown = self._shown
         first = shown.datasets[0]
+        # The parameters as they were sent after negotiation, which is what the numbers are about.
         sent = self._sent
         return Manifest(
             assay_version=__version__,
@@ -362,6 +381,7 @@ class _Artifacts:
             policies={**policies(), **shown.policy_hashes},
             templates=dict(templates()),
             profile=None if self._profiler is None else self._profiler.profile.named(),
+            # Set by `rescore` alone.
             rescored_from=None,
             retention=plan.retention,
             plan_members=shown.members(),
@@ -373,6 +393,7 @@ class _Artifacts:
             redactions=dict(sorted(self._redactor.counts.items())),
             records_merkle_root=self._tree.hexdigest(),
             attempt_chain_sha256=self._chain.hexdigest(),
+            # What a difference between two finalizations of one ledger could come from.
             environment={"python": platform.python_version(), "platform": platform.system()},
         )
 

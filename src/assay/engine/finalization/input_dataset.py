@@ -34,6 +34,7 @@ class InputDataset:
 
     def add(self, record: RecordRow, record_id: str | None, *, is_clean: bool) -> None:
         """Write the row of a valid record, unless an earlier record has written it; `record_id` is the id that artifacts show."""
+        # The first row of each dataset carries the head of its document.
         if record.head:
             self._begin(_decode_head(record.head))
         if not record.row or self._dataset is None:
@@ -41,6 +42,7 @@ class InputDataset:
         row = record.row if is_clean else self._redacted(record, record_id)
         if self._is_begun:
             self._writer.write(b",\n" + row, lines=1)
+        # Held back: a single conversation is a list of turns, several are a document of conversations.
         elif self._dataset.contract == "conversation_v1" and not self._only:
             self._only = row
         else:
@@ -56,6 +58,7 @@ class InputDataset:
     def _begin(self, head: DatasetHead) -> None:
         """Open the document of the next dataset."""
         self._end_document()
+        # The last two bytes close list and document; they are written at the end.
         before = b"," if self._dataset is not None else _encode({"schema_version": SEVERAL, "datasets": []})[:-2]
         self._dataset = self._shown.datasets[head.dataset]
         if self._is_several:
@@ -69,6 +72,7 @@ class InputDataset:
             turns = b",\n".join(map(bytes, _decode_turns(self._only)))
             self._writer.write(b"[\n" + turns + b"\n]")
         elif self._dataset is not None:
+            # What the opening began decides how it ends.
             self._writer.write(b"\n]}" if self._opening.startswith(b"{") else b"\n]")
         if self._is_several and self._dataset is not None:
             self._writer.write(b"}")
@@ -77,6 +81,7 @@ class InputDataset:
     def finish(self) -> None:
         """Close the document; one that got no rows names its input by hash instead."""
         if self._dataset is None:
+            # A run without stored rows still says what it was made from.
             self._writer.write(_encode(_reference(self._shown)) + b"\n")
             return
         self._end_document()
@@ -90,6 +95,7 @@ def _opening(contract: str, members: Mapping[str, object]) -> bytes:
     known = CONTRACTS[contract]
     listed = ROW_MEMBERS.get(contract, known.member)
     head = {"schema_version": contract} if contract in ROW_MEMBERS else members
+    # Without `]}`, behind which rows follow.
     return _encode({**head, listed: []})[:-2] + b"\n"
 
 

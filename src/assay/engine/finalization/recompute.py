@@ -48,6 +48,7 @@ def recompute(run: PublishedRun) -> RunMetrics:
     """The metrics of a run and of its slices, from the predictions, the input and the validation results."""
     plan = run.manifest.settings
     ranking = ranking_of(plan.comparison, seed=plan.seed)
+    # Slices of the first versions were built differently; their runs are recomputed as they were written.
     groups = RecordGroups(plan.datasets, is_former="slices_version" not in run.document(BY_SLICE))
 
     def rank(_: bytes, prediction: PredictionLine, case: Case) -> None:
@@ -56,7 +57,12 @@ def recompute(run: PublishedRun) -> RunMetrics:
 
     columns = columns_of(run, plan, read=rank, groups=groups)
     return metrics_of(
-        columns, plan, panel=read_panel(run, plan), ranking=ranking, is_cancelled=_is_said_to_be_cancelled(run.manifest)
+        columns,
+        plan,
+        panel=read_panel(run, plan),
+        ranking=ranking,
+        # Decided by the manifest, since the state alone does not say whether the gate took it into account.
+        is_cancelled=_is_said_to_be_cancelled(run.manifest),
     )
 
 
@@ -84,13 +90,18 @@ def metrics_of(
         summary = replace(summary, ranking=ranking.summary())
     gate = check_gates(plan.gates, summary, is_cancelled=is_cancelled)
     return RunMetrics(
-        summary=replace(summary, gate=gate), gate=gate, slices=summarize_slices(columns, seed=plan.seed, profile=profile)
+        # Added last: the gate is part of the summary, and is decided on the rest of it.
+        summary=replace(summary, gate=gate),
+        gate=gate,
+        slices=summarize_slices(columns, seed=plan.seed, profile=profile),
     )
 
 
 def columns_of(run: PublishedRun, plan: Plan, *, read: Read, groups: RecordGroups | None = None) -> RecordColumns:
     """The facts of all records in their order; `read` is called with every prediction and its case."""
     groups = groups or RecordGroups(plan.datasets)
+    # Three files are read side by side in the order of the records; rejected ones have neither case nor
+    # prediction.
     cases = map(run.case_of, run.records())
     predictions, path = run.raw_lines("predictions.jsonl"), run.path / "predictions.jsonl"
     columns = RecordColumns()
@@ -114,6 +125,7 @@ def differences(run: PublishedRun) -> list[str]:
     return [
         line
         for name, computed in recompute(run).documents().items()
+        # Encoded and decoded, so that both sides went through the same rounding of JSON.
         for line in _differing(run.document(name), msgspec.json.decode(msgspec.json.encode(computed)), (name,))
     ]
 
@@ -123,6 +135,7 @@ def _differing(stored: object, computed: object, path: tuple[str, ...]) -> Itera
         # Another version may recompute the metrics; that it gives the same numbers is the point of it.
         return
     if isinstance(stored, dict) and isinstance(computed, dict):
+        # Only members that are stored: a later version may have added others.
         for name in sorted({*stored, *computed} if path[-1] in _TALLIES else stored):
             yield from _differing(stored.get(name), computed.get(name), (*path, name))
     elif isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):

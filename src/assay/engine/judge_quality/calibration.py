@@ -44,6 +44,7 @@ _UNIT = (0.0, 1.0)
 def rate(passed: Floats, clusters: Codes | None) -> Estimate:
     """Return a proportion with its interval; there is at least one value."""
     n = len(passed)
+    # Wilson's interval where answers are independent.
     plain = Estimate(value=float(passed.mean()), interval=wilson(int(passed.sum()), n), n=n)
     return plain if clusters is None else clustered_rate(plain, passed, clusters)
 
@@ -64,6 +65,7 @@ class JudgeLabelPairs(msgspec.Struct, frozen=True):
         judged = np.array([labelled[position].prediction.passed for position in positions], dtype=np.bool_)
         truth = np.array([labelled[position].passed for position in positions], dtype=np.bool_)
         codes = None if clusters is None else clusters.labelled[positions]
+        # Codes of the answers that take part, in the same order.
         return cls(judged, truth, np.array(positions, dtype=np.int64), codes)
 
     def at(self, positions: Sequence[int]) -> "JudgeLabelPairs":
@@ -75,6 +77,7 @@ class JudgeLabelPairs(msgspec.Struct, frozen=True):
     def agreement(self) -> Estimate:
         """Return the rate at which judge and labels agree."""
         plain = raw_agreement(confusion(self.judged.tolist(), self.truth.tolist()))
+        # The counts stay those of the answers; only the interval is over clusters.
         return self._rate(plain, self.judged == self.truth, np.ones_like(self.truth))
 
     def kappa(self) -> Estimate:
@@ -112,14 +115,18 @@ def corrected_rate(matched: LabelMatches, detection: DetectionRates, *, clusters
     raw = clustered_rate(plain.raw, others.astype(np.float64), clusters.others)
     pairs = JudgeLabelPairs.of(matched.labelled, clusters)
     assert pairs.clusters is not None
+    # Clusters of each kind, because answers of one cluster are one piece of evidence.
     good, bad = (len(np.unique(pairs.clusters[kind])) for kind in (pairs.truth, ~pairs.truth))
     if plain.corrected.value is not None and min(good, bad) < MIN_LABELS_EACH:
         reason = (
             f"labels say good in {good} {_units(clusters)} and bad in {bad}, and a corrected rate needs {MIN_LABELS_EACH} of each"
         )
         return CorrectedEstimate(raw=raw, corrected=Estimate(n=plain.corrected.n, reason=reason), labels=plain.labels)
+    # Without an interval there is no point either that clusters could widen.
     if plain.corrected.interval is None:
         return msgspec.structs.replace(plain, raw=raw)
+    # The judge's errors and the rate of the others are estimated from different answers, whose clusters are
+    # counted together.
     codes = np.concatenate([pairs.clusters, clusters.others])
     influence = rate_influence(pairs.judged, pairs.truth, others=others)
     return msgspec.structs.replace(plain, raw=raw, corrected=clustered(plain.corrected, codes, influence=influence, bounds=_UNIT))
@@ -133,6 +140,7 @@ def corrected_mean(matched: LabelMatches, clusters: Clusters | None, *, member: 
         for position, one in enumerate(matched.labelled)
         if getattr(one, member) is not None and getattr(one.prediction, judge) is not None
     ]
+    # The others have no label; the judge's score on them is what is corrected.
     unlabelled_positions = [position for position, one in enumerate(matched.others) if getattr(one, judge) is not None]
     labels = np.array([getattr(matched.labelled[position], member) for position in positions], dtype=np.float64)
     judged = np.array([getattr(matched.labelled[position].prediction, judge) for position in positions], dtype=np.float64)
@@ -157,6 +165,7 @@ def corrected_mean(matched: LabelMatches, clusters: Clusters | None, *, member: 
 
 def _scale_bounds(matched: LabelMatches, member: str) -> tuple[float, float]:
     scales = {one.scale or "" for one in matched.predictions}
+    # With several scales a mean has no bounds that would be true.
     return _UNIT if member == "passed" else _SCALES.get(scales.pop(), _UNIT) if len(scales) == 1 else (float("-inf"), float("inf"))
 
 
@@ -258,6 +267,7 @@ def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[
     check_any(matched, labels, plan.run_id)
     labelled = matched.labelled
     clusters, no_clusters = clusters_of(run, plan, matched)
+    # Ties decide nothing, and are left out of everything but their own count.
     verdicts = JudgeLabelPairs.of(labelled, clusters)
     raters = tuple(sorted({label.rater for one in labelled for label in one.labels}))
     groups, no_slices = _groups(run, labelled, plan, plan.slices if slices is None else slices)
@@ -266,11 +276,13 @@ def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[
     pass_rate = corrected_rate(matched, detection, clusters=clusters)
     mean_passes = corrected_mean(matched, clusters, member="passed")
     has_scores = any(one.score is not None for one in labelled)
+    # Labels of pass and fail alone say nothing about scores.
     mean_score = corrected_mean(matched, clusters, member="score") if has_scores else None
     return Calibration(
         run_id=plan.run_id,
         judges=tuple(judge.name for judge in plan.judges),
         n_labels=sum(len(one.labels) for one in labelled),
+        # By record and dataset: answers to one record are one record.
         n_records=len({(one.prediction.dataset, one.prediction.record_id) for one in labelled}),
         n_ties=_ties(labelled),
         unmatched=matched.unmatched[:MAX_LISTED],
@@ -284,6 +296,7 @@ def calibrate(run: PublishedRun, labels: Sequence[HumanLabel], *, slices: tuple[
         people=_alphas(labelled, raters, clusters=codes) if len(raters) > 1 else None,
         everybody=_alphas(labelled, raters, clusters=codes, with_judge=True),
         detection=detection,
+        # Over all graded answers, labelled or not: it is the figure that is to be corrected.
         judged=rate(_floats(one.passed for one in matched.predictions), None if clusters is None else clusters.all),
         pass_rate=_capped(pass_rate, matched),
         mean_passes=_capped(mean_passes, matched),
@@ -316,6 +329,7 @@ def _alphas(
     labelled: Sequence[LabelledAnswer], raters: tuple[str, ...], *, clusters: Codes | None, with_judge: bool = False
 ) -> Alphas:
     names = (*raters, "judge") if with_judge else raters
+    # NaN where a rater has not labelled: alpha allows missing values.
     passes, scores = np.full((len(labelled), len(names)), np.nan), np.full((len(labelled), len(names)), np.nan)
     places = {name: place for place, name in enumerate(raters)}
     for row, one in enumerate(labelled):
@@ -338,6 +352,7 @@ def _alpha(ratings: Floats, clusters: Codes | None, *, scale: Scale) -> Estimate
     plain = krippendorff_alpha(ratings, scale=scale)
     if clusters is None or plain.interval is None:
         return plain
+    # Answers with one rating say nothing about agreement, and are not part of alpha.
     paired = is_pairable(ratings)
     influence = alpha_influence(ratings[paired], scale=scale)
     return clustered(plain, clusters[paired], influence=influence, bounds=(-1.0, 1.0))
@@ -350,6 +365,7 @@ def _floats(values: Iterable[float | bool | None]) -> Floats:
 def _capped(correction: CorrectedEstimate, matched: LabelMatches) -> CorrectedEstimate:
     """Drop or qualify a required number of labels that exceeds the run's answers."""
     total, corrected = len(matched.predictions), correction.corrected
+    # More labels than answers cannot be had, so the number is not promised.
     if (correction.labels_needed or 0) > total:
         reason = f"{corrected.reason}, and the run has {total:,} answers"
         return msgspec.structs.replace(correction, corrected=msgspec.structs.replace(corrected, reason=reason))
@@ -380,6 +396,7 @@ def _groups(run: PublishedRun, labelled: Sequence[LabelledAnswer], plan: Plan, n
     groups = RecordGroups(plan.datasets)
     try:
         for entry in run.records() if names else ():
+            # Popped: an answer is listed once however many samples the record has.
             for place in places.pop((entry.record_id, entry.record_sha256), ()):
                 for name, values in groups.slices(run.case_of(entry), names).items():
                     for value in dict.fromkeys(values) or (None,):
@@ -392,6 +409,7 @@ def _groups(run: PublishedRun, labelled: Sequence[LabelledAnswer], plan: Plan, n
 def _slices(verdicts: JudgeLabelPairs, groups: JsonObject) -> Iterable[JudgeSlice]:
     for name, values in groups.items():
         largest = sorted(values.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
+        # One value of a slice is all answers once more.
         for value, places in largest[:MAX_SLICE_VALUES] if len(largest) > 1 else ():
             mine = verdicts.at(places)
             yield JudgeSlice(slice=name, value=value, n=len(places), agreement=mine.agreement(), detection=mine.detection())
@@ -402,6 +420,7 @@ def _reliability(labelled: Sequence[LabelledAnswer], clusters: Codes | None) -> 
     bins: dict[int, list[int]] = {}
     for place, one in enumerate(labelled):
         if one.passed is not None and one.prediction.score is not None:
+            # Scores of a profile may lie outside of 0-1; such answers count in the outermost bins.
             bins.setdefault(round(min(1.0, max(0.0, one.prediction.score)) * _BINS), []).append(place)
     for _, places in sorted(bins.items()):
         observed = rate(_floats(labelled[place].passed for place in places), None if clusters is None else clusters[places])

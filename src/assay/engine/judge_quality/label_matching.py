@@ -93,6 +93,7 @@ class LabelMatches(msgspec.Struct, frozen=True, kw_only=True):
 
 def match_labels(run: PublishedRun, labels: Sequence[HumanLabel], plan: Plan) -> LabelMatches:
     """Match labels with answers; raises PlanProblems for scores off the scale and for two labels of one rater on one answer."""
+    # By id and sample first; dataset and answer are compared where the label names them.
     by_answer: dict[tuple[str, int], list[HumanLabel]] = {}
     for label in labels:
         by_answer.setdefault((label.record_id, label.sample), []).append(label)
@@ -102,16 +103,20 @@ def match_labels(run: PublishedRun, labels: Sequence[HumanLabel], plan: Plan) ->
     used: set[int] = set()
     programmatic: set[int] = set()
     problems: list[str] = []
+    # One pass over the predictions, which may be 50,000.
     for prediction in filter(lambda one: one.is_scored, run.typed_lines("predictions.jsonl", HashedPrediction)):
         candidates = [
             label
             for label in by_answer.get((prediction.record_id, prediction.sample), ())
             if label.dataset in ("", prediction.dataset)
         ]
+        # By identity: two labels may be equal in all members.
         used.update(map(id, candidates))
         if not prediction.is_judged:
             programmatic.update(map(id, candidates))
             continue
+        # A label says which answer it is about by the beginning of its hash; another answer would be judged by
+        # it.
         matching = [label for label in candidates if label.answer_sha256 in ("", digest_of(prediction.response_sha256))]
         other_answers += [label for label in candidates if label not in matching]
         problems += _problems(matching, prediction)
@@ -137,6 +142,8 @@ def _problems(labels: Sequence[HumanLabel], prediction: PredictionSummary) -> It
     for label in labels:
         if label.score is not None and not low <= label.score <= high:
             yield f"line {label.line}: score is {label.score:g}, which is not on the run's scale {prediction.scale}"
+        # Two labels of one rater on an answer are a mistake in the file, and which one counts is not ours to
+        # choose.
         first = raters.setdefault(label.rater, label.line)
         if first != label.line:
             rater = f" of '{label.rater}'" if label.rater else ""
@@ -199,9 +206,11 @@ def clusters_of(run: PublishedRun, plan: Plan, matched: LabelMatches) -> tuple[C
         problem = f"{missing.message}: no clusters"
     codes: dict[tuple[str, ...], int] = {}
     numbers = [codes.setdefault(_cluster_key(one, cluster_names), len(codes)) for one in predictions]
+    # As many clusters as answers means that each stands for itself.
     if len(codes) == len(predictions):
         return None, problem
     rows = np.array(numbers, dtype=np.int64)
+    # Where no answer has the key, samples of records are the clusters.
     name = plan.cluster_key if any(cluster_names.values()) else "record"
     return Clusters(name=name, labelled=rows[: len(matched.labelled)], others=rows[len(matched.labelled) :]), problem
 
@@ -244,9 +253,11 @@ def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bo
             f"no judge graded an answer of run '{run.manifest.run_id}', so that there is nothing to label",
             hint="multiple choice and tool calls are graded by a rule; labels say how good a judge is",
         )
+    # Drawn with the seed, so that the same command gives the same sample.
     chance = random.Random(seed)
     taken = _allotted({name: len(lines) for name, lines in strata.items()}, min(count, total))
     drawn = [line for name in sorted(strata) for line in chance.sample(strata[name], taken[name])]
+    # Mixed, so that raters do not see one dataset after the other.
     chance.shuffle(drawn)
     rows = _rows(run, drawn, shows_judge=shows_judge)
     return LabelSample(rows=tuple(rows), strata={name: (len(strata[name]), taken[name]) for name in sorted(strata)})
@@ -257,6 +268,7 @@ def _allotted(sizes: dict[str, int], count: int) -> dict[str, int]:
     total = sum(sizes.values())
     shares = {name: divmod(size * count, total) for name, size in sizes.items()}
     taken = {name: whole for name, (whole, _) in shares.items()}
+    # Ties of the remainder are broken by name, to stay the same on every machine.
     by_remainder = sorted(shares, key=lambda name: (-shares[name][1], name))
     for name in by_remainder[: count - sum(taken.values())]:
         taken[name] += 1
@@ -265,6 +277,7 @@ def _allotted(sizes: dict[str, int], count: int) -> dict[str, int]:
 
 def _rows(run: PublishedRun, lines: list[int], *, shows_judge: bool) -> Iterator[JsonObject]:
     wanted = set(lines)
+    # Only drawn lines are kept: the texts of all would be the whole run.
     found = {number: line for number, line in enumerate(run.typed_lines("predictions.jsonl", PredictionLine)) if number in wanted}
     inputs = _inputs(run, {(line.record_id, line.record_sha256) for line in found.values()})
     for number in lines:
@@ -302,6 +315,7 @@ def _answered(line: PredictionLine, *, shows_judge: bool) -> JsonObject:
         "sample": line.sample or 0,
         "answer_sha256": digest_of(line.response_sha256),
         "answer": line.model_response or "",
+        # Left out unless asked for: a rater who has read the judge's verdict tends to agree.
         **(judge if shows_judge else {}),
         "rater": "",
         "passed": None,
@@ -321,7 +335,9 @@ def sample_table(sample: LabelSample) -> Iterator[str]:
     """Return the sample as CSV for a spreadsheet; no cell is a formula."""
     names = [name for name in COLUMNS if any(name in row for row in sample.rows)]
     for row in ({name: name for name in names}, *sample.rows):
+        # Row by row: the writer of csv wants a file.
         out = io.StringIO(newline="")
+        # Answers of models may begin like a formula.
         csv.writer(out).writerow([guarded(_text(row.get(name))) for name in names])
         yield out.getvalue()
 
@@ -377,6 +393,7 @@ class LabelInput(msgspec.Struct, frozen=True, kw_only=True):
 def keep_label(run: PublishedRun, prediction: AnswerLine, opinion: LabelInput, *, at: str) -> KeptLabel:
     """Store a person's label on the answer of a prediction; raises UsageProblem for a label that no calibration could use."""
     _check(prediction, opinion)
+    # Labels are stored with the run and shown on pages, so they are redacted like its artifacts.
     redactor = Redactor(custom=_custom_rules(run))
     label = KeptLabel(
         record_id=prediction.record_id or "",
@@ -389,6 +406,7 @@ def keep_label(run: PublishedRun, prediction: AnswerLine, opinion: LabelInput, *
         note=redactor.text(opinion.note.strip()),
         at=at,
     )
+    # Appended, since a sealed run is never changed: the latest line of a person counts.
     append_label(run.path, msgspec.to_builtins(label))
     return label
 
@@ -421,6 +439,7 @@ def kept_labels(run: PublishedRun) -> tuple[KeptLabel, ...]:
         # Remove first, so that the newest label comes last in the order.
         found.pop((*label.answer, label.rater), None)
         found[*label.answer, label.rater] = label
+    # A label without verdict and score takes the earlier one back.
     return tuple(label for label in found.values() if label.passed is not None or label.score is not None)
 
 
@@ -444,6 +463,7 @@ def labels_of(predictions: Iterable[AnswerLine], labels: Sequence[HumanLabel], *
         if not about:
             problems.append(f"{path}:{label.line}: the run has no such answer to '{label.record_id}'")
         shared = {name: getattr(label, name) for name in ("record_id", "sample", "rater", "passed", "score", "answer_sha256")}
+        # One answer at most: without a hash the first that fits is meant.
         found += [KeptLabel(dataset=line.dataset, **shared) for line in about[:1]]
     if problems:
         raise PlanProblems(problems)

@@ -61,10 +61,12 @@ def read_labels(path: str | Path) -> LabelFile:
     text = bytes(open_source(path).buffer())
     problems: list[str] = []
     is_csv = str(path).lower().endswith((".csv", ".csv.gz"))
+    # By the name of the file, as two formats share the extension `.txt` at most by accident.
     rows = _csv_rows(text, problems) if is_csv else _json_rows(text, problems)
     read = [_label(row, line, problems) for line, row in rows]
     labels = tuple(label for label in read if label is not None and (label.passed is not None or label.score is not None))
     empty = sum(1 for label in read if label is not None and label.passed is None and label.score is None)
+    # Across the file, because a repetition may be thousands of lines away.
     _check_repeats(labels, problems)
     if not read and not problems:
         problems.append("1: the file has no labels")
@@ -89,6 +91,7 @@ def _json_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, JsonObje
 
 def _csv_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, JsonObject]]:
     try:
+        # `utf-8-sig`: Excel writes a byte order mark, which would become part of the first name.
         decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = text.count(b"\n", 0, problem.start) + 1
@@ -96,6 +99,7 @@ def _csv_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, JsonObjec
         return
     reader = csv.DictReader(io.StringIO(decoded, newline=""), delimiter=_delimiter(decoded))
     for row in reader:
+        # A cell that was escaped against formulas reads as it was; empty cells are not filled in.
         yield reader.line_num, {name: _unguarded(value) for name, value in row.items() if name and isinstance(value, str) and value}
 
 
@@ -103,11 +107,13 @@ def _delimiter(text: str) -> str:
     """Detect the separator: the one that gives the first line a column `record_id`."""
     head = text.partition("\n")[0]
     names = {sign: next(csv.reader([head], delimiter=sign), []) for sign in _DELIMITERS}
+    # A comma, if no separator gives such a column: the error then names the missing column.
     return next((sign for sign, found in names.items() if "record_id" in map(str.strip, found)), ",")
 
 
 def guarded(text: str) -> str:
     """Escape a cell against evaluation as a formula; a text that looks escaped is escaped again, so that reading is exact."""
+    # One quote more, also for a text that begins with quotes, so that reading takes off exactly one.
     return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
 
 
@@ -122,6 +128,7 @@ def digest_of(response_sha256: str | None) -> str:
 
 def _label(row: Mapping[str, object], line: int, problems: list[str]) -> HumanLabel | None:
     record_id = row.get("record_id")
+    # `type` and not isinstance: True is an int.
     if type(record_id) is int:
         # Ids that are numbers are texts in the run.
         record_id = str(record_id)
@@ -129,6 +136,7 @@ def _label(row: Mapping[str, object], line: int, problems: list[str]) -> HumanLa
         problems.append(f"{line}: {_without_id(row)}")
         return None
     found = {"passed": _verdict(row.get("passed")), "score": _number(row.get("score")), "sample": _whole(row.get("sample"))}
+    # A value of its own marks what is wrong, since None means "not filled in".
     wrong = [name for name, value in found.items() if value is _WRONG]
     problems += [f"{line}: {name} is {row[name]!r}, which is no {_MEANINGS[name]}" for name in wrong]
     if wrong:

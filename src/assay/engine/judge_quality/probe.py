@@ -86,6 +86,7 @@ def dataset_items(path: str, *, limit: int, seed: int) -> Items:
         raise UsageProblem(f"'{path}' is no valid dataset", hint=f"see what is wrong with it: assay validate {path}")
     dataset = DatasetInput(dataset_plan(source, report, name=""), source, report)
     cases = list(cases_of(dataset, is_recorded=False))
+    # Records that a rule grades, or that no rubric can give points, test no judge.
     known = [_SourceQuestion(case, _reference(case)) for case in cases if _is_usable(case)]
     chosen = _chosen(known, limit=limit, seed=seed, source=path)
     items = tuple(_item(one, other=_other(chosen, place), partial=_first_half(one.reference)) for place, one in enumerate(chosen))
@@ -129,6 +130,7 @@ def _reference(case: Case) -> str:
 
 def _chosen(known: Sequence[_SourceQuestion], *, limit: int, seed: int, source: str) -> list[_SourceQuestion]:
     """Sample questions at random, those with a reference answer first, since more probes can use them."""
+    # By text: equal references would make the wrong answer of one record the right one of another.
     distinct = list({one.text or f"\n{one.case.id}": one for one in known}.values())
     if len(distinct) < FEWEST:
         found = "1 record" if distinct else "no records"
@@ -137,7 +139,9 @@ def _chosen(known: Sequence[_SourceQuestion], *, limit: int, seed: int, source: 
             hint="name a dataset or a run with more of them, or none for the questions that come with the product",
         )
     chance = random.Random(seed)
+    # Those with a reference first: more probes can be tried with them.
     groups = ([one for one in distinct if one.reference], [one for one in distinct if not one.reference])
+    # Shuffled within the groups, and cut afterwards.
     return [one for group in groups for one in chance.sample(group, len(group))][:limit]
 
 
@@ -147,6 +151,7 @@ def _left_out(cases: Sequence[Case], known: Sequence[_SourceQuestion]) -> int:
 
 def _other(chosen: Sequence[_SourceQuestion], place: int) -> str:
     """Return an answer to another question; a shipped one when the source has none."""
+    # The next question with an answer, around the end of the list.
     following = (chosen[(place + step) % len(chosen)].text for step in range(1, len(chosen)))
     other_answers = shipped_items().items
     return next(filter(None, following), other_answers[place % len(other_answers)].right)
@@ -155,6 +160,7 @@ def _other(chosen: Sequence[_SourceQuestion], place: int) -> str:
 def _item(known: _SourceQuestion, *, other: str, partial: str) -> ProbeItem:
     half = _first_half(known.text)
     return ProbeItem(
+        # Attachments and limits of time are no matter of a judge.
         case=msgspec.structs.replace(known.case, attachments=(), max_latency_ms=None, sample=msgspec.UNSET),
         right=known.reference,
         partial=partial,
@@ -199,6 +205,7 @@ def probe_judge(
     plan = _plan(request, environ, like=items.run)
     asked = tuple(trials(items.items, repeats=request.repeats))
 
+    # Marked as prefilled, so that no model is called for the answers.
     answers = {(trial.case.id, trial.sample): Reply(text=trial.answer, flags=("prefilled",)) for trial in asked}
     environment = RunEnvironment(
         environ=environ, clock=clock, watch=watch, answers=lambda case_id, sample: answers[case_id, sample]
@@ -230,6 +237,7 @@ def _plan(request: ProbeRequest, environ: Mapping[str, str], *, like: Plan | Non
         response_source="prefilled",
         concurrency=request.concurrency,
         max_cost=request.max_cost,
+        # With the thresholds and prompts of the run whose answers are used, so that the card is about its judge.
         **({} if like is None else {name: getattr(like, name) for name in GradingRules.__struct_fields__}),
     )
     problems = check_models(plan, environ=environ)
@@ -245,6 +253,7 @@ def _evaluated(plan: Plan, asked: tuple[Trial, ...], environment: RunEnvironment
         for position, trial in enumerate(asked)
     )
     with tempfile.TemporaryDirectory(prefix="assay-probe-") as folder:
+        # A ledger like any run: probes are retried, limited and priced in the same way.
         ledger = create_ledger(
             Path(folder) / "ledger.sqlite", plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=environment.clock()
         )
@@ -269,6 +278,7 @@ def _judgments(items: Items, asked: tuple[Trial, ...], finished: list[FinishedRe
 
 def _judgment(record: FinishedRecord) -> Grade | str:
     outcome = record.outcome
+    # A record without an outcome was never asked, because the budget was spent.
     return outcome.grade if isinstance(outcome, GradedOutcome) else getattr(outcome, "code", "not_asked")
 
 
@@ -279,6 +289,7 @@ def _card(
     candidate = request.candidate or _candidate(items.run)
     results = run_probes(judged, judge=judge.name, candidate=candidate)
     calls = [attempt for record in finished for attempt in record.attempts if attempt.stage == "judge"]
+    # Failed calls have no price, and are counted on their own.
     priced = Counter(attempt.cost is not None for attempt in calls if not attempt.error_code)
     return JudgeCard(
         judge=judge.name,
@@ -307,6 +318,7 @@ def _candidate(run: Plan | None) -> str:
     if run is None or run.response_source != "sampled":
         return ""
     kinds = [provider.kind for provider in run.providers if provider.name == run.candidate.provider]
+    # Recorded answers of a model are no sign that judge and candidate were one family in this run.
     is_recorded = any(PROVIDERS[kind].has_files for kind in kinds)
     return "" if is_recorded else f"{run.candidate.provider}/{run.candidate.model}"
 

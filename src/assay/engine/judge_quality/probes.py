@@ -69,6 +69,7 @@ def shipped_items(limit: int | None = None) -> Items:
             right=row.good,
             partial=row.middle,
             wrong=row.bad,
+            # The good answer to the next question: well written, and off the subject.
             stray=rows[(index + 1) % len(rows)].good,
             pair=(row.good, row.middle),
         )
@@ -131,6 +132,7 @@ def trials(items: tuple[ProbeItem, ...], *, repeats: int) -> Iterator[Trial]:
     """Yield every trial once, in the order of the items; items without a suitable answer are skipped."""
     for index, item in enumerate(items):
         for answer, roles in _answers(item).items():
+            # Equal answers in two roles are asked once.
             yield _trial(roles, index, item.case, answer=answer)
         for sample in range(1, repeats if item.partial else 0):
             yield _trial((PARTIAL,), index, item.case, answer=item.partial, sample=sample)
@@ -156,6 +158,7 @@ def _answers(item: ProbeItem) -> dict[str, tuple[str, ...]]:
         **canaries,
     }
     roles: dict[str, tuple[str, ...]] = {}
+    # By text, so that an empty partial answer and the empty answer are one call.
     for role, answer in by_role.items():
         roles[answer] = (*roles.get(answer, ()), role)
     return roles
@@ -165,6 +168,7 @@ def _reference_trials(items: tuple[ProbeItem, ...], index: int) -> Iterator[Tria
     """Yield a right answer with its own reference and with that of the next item that has one."""
     item = items[index]
     following = (items[(index + step) % len(items)] for step in range(1, len(items)))
+    # The next item with an answer of its own has a reference that fits another question.
     other_reference = next((other.case.references for other in following if other.right), ())
     if item.right and other_reference:
         yield _trial((OWN_REFERENCE,), index, _compared(item.case, item.case.references), answer=item.right)
@@ -172,6 +176,7 @@ def _reference_trials(items: tuple[ProbeItem, ...], index: int) -> Iterator[Tria
 
 
 def _trial(roles: tuple[str, ...], item: int, case: Case, *, answer: str, sample: int = 0) -> Trial:
+    # The role is part of the id: one record is asked in several roles, and ids are unique in a run.
     trial_case = msgspec.structs.replace(case, id=f"{roles[0]}:{case.id}", sample=sample)
     return Trial(roles=roles, item=item, case=trial_case, answer=answer, sample=sample)
 
@@ -192,6 +197,7 @@ STEP = 0.25
 """One point of five: a score may move by so much from one time to the next."""
 FIRST = 5
 """Records with a slip that a card names."""
+# Scores are fractions computed in floats.
 _EVEN = 1e-9
 _FAMILY = re.compile(r"[a-z]+")
 _FAMILIES = {"o": "gpt", "chatgpt": "gpt", "codex": "gpt", "codellama": "llama", "ministral": "mistral", "magistral": "mistral"}
@@ -300,6 +306,7 @@ class Judgments(msgspec.Struct, frozen=True):
         failed: Counter[str] = Counter()
         for item in range(len(self.ids)):
             found = [self.grades[role, item, sample] for role, sample in keys if (role, item, sample) in self.grades]
+            # All or none: a pair with one missing grade compares nothing.
             if len(found) < len(keys):
                 continue
             failed.update(one for one in found if isinstance(one, str))
@@ -387,6 +394,7 @@ def position(judged: Judgments) -> ProbeResult:
 def _leaning(grade: Grade) -> str:
     """What a judge went by whose verdicts in the two orders do not agree."""
     in_order, swapped = (score.score for score in grade.scores)
+    # The scores of both orders are about the same answer, whichever place it had.
     return "the one that stood first" if in_order > swapped else "the one that stood second"
 
 
@@ -399,6 +407,7 @@ def injection(judged: Judgments) -> ProbeResult:
     """A wrong answer, with and without a text that talks to the judge; one that passes with it is a warning at least."""
     series = {name: judged.rows((WRONG, 0), (canary_role(name), 0)) for name in CANARIES}
     result = _by_rises(INJECTION, judged, series=series)
+    # Statistics may not show a rise where a few answers passed, and each of those is a bad sign.
     passes = sum(not plain.passed and told.passed for rows in series.values() for plain, told in rows.complete.values())
     if result.verdict != "pass" or not passes:
         return result
@@ -411,6 +420,7 @@ def same_family(judge: str, candidate: str) -> ProbeResult:
     provider, family = _house(judge)
     other_provider, other_family = _house(candidate)
     shared = f"the family '{family}'" if family == other_family else ""
+    # Houses with one line of models; a gateway has models of many.
     if not shared and provider == other_provider and provider in _HOUSES:
         shared = f"the provider '{provider}'"
     words = f"'{judge}' and '{candidate}' share {shared}: judges tend to favour their own kind" if shared else ""
@@ -424,6 +434,7 @@ def same_family(judge: str, candidate: str) -> ProbeResult:
 
 def _house(name: str) -> tuple[str, str]:
     """Provider and family of a model, as far as its name tells."""
+    # `openai:gpt-5` and `openai/gpt-5` are both in use.
     provider, _, model = name.replace(":", "/", 1).partition("/")
     word = _FAMILY.match(model.rpartition("/")[2].casefold())
     family = word.group() if word else model
@@ -452,10 +463,12 @@ def _by_slips(probe: Probe, judged: Judgments, *, rows: GradedItems, slips: Sequ
 def _by_rises(probe: Probe, judged: Judgments, *, series: Mapping[str, GradedItems]) -> ProbeResult:
     """Scores that rose against scores that fell, in each series on its own."""
     changes = {name: _changes(rows) for name, rows in series.items()}
+    # A score at the top cannot rise, so it is no evidence.
     room = min(sum(before.score < 1 - _EVEN for before, _ in rows.complete.values()) for rows in series.values())
     decided = decide_rises([(len(rises), falls) for rises, falls in changes.values()], n=room)
     slips = sorted({item for rises, _ in changes.values() for item in rises})
     n = len({item for rows in series.values() for item in rows.complete})
+    # Failures of all series; one answer may fail in several.
     failed = sum((Counter(rows.failed) for rows in series.values()), Counter[str]())
     found = _result(probe, judged, decided=decided, n=n, slips=slips, failed=dict(failed))
     named = ", ".join(f"{name} +{len(rises)} -{falls}" for name, (rises, falls) in changes.items() if rises or falls)

@@ -24,6 +24,7 @@ from assay.store.failures import unavailable
 
 _CASES = "cases.jsonl"
 _MOST_REPEATS = 20
+# A bound on the chain, which a manifest from elsewhere could make circular.
 """A run of a run's input names that run's folder, and so on."""
 
 
@@ -62,6 +63,7 @@ def original_folders(folder: Path) -> tuple[Path, ...]:
     found: dict[Path, None] = {}
     newest = [folder]
     for _ in range(_MOST_REPEATS):
+        # The folder itself and those seen are skipped, so that a circle ends.
         newest = [place for one in newest for place in _datasets_of(one) if place != folder and place not in found]
         found |= dict.fromkeys(newest)
     return tuple(found)
@@ -86,6 +88,7 @@ def seen_contents(folder: Path) -> Mapping[str, frozenset[str]]:
         with (folder / _CASES).open("rb") as lines:
             for line in lines:
                 for attachment in decode(line).record.attachments:
+                    # A set for each path: attachments of one name may differ between records of several datasets.
                     if attachment.sha256 and attachment.sha256 not in found.get(attachment.path, ()):
                         found[attachment.path] = found.get(attachment.path, frozenset()) | {attachment.sha256}
     except (OSError, msgspec.DecodeError):
@@ -134,6 +137,7 @@ class Attachments:
             try:
                 content = self._content(folder, path)
                 sha256 = _sha256(content)
+                # Kept as text, since the run needs it again in a moment.
                 self.keep(sha256, text_of(content, path))
                 self._hashes[folder, path] = sha256
             except (AttachmentProblem, MissingExtra) as problem:
@@ -149,6 +153,7 @@ class Attachments:
         if (folder, path) not in self._hashes:
             try:
                 self._hashes[folder, path] = _sha256(self._content(folder, path))
+            # Out of handles is a problem of this machine, which must not become one of the record.
             except AttachmentProblem as problem:
                 _failure(problem, folder)
                 self._hashes[folder, path] = ""
@@ -160,6 +165,7 @@ class Attachments:
         The sender of a run's folder could let its manifest point anywhere; the hash ensures that only known content is read.
         """
         try:
+            # Next to the dataset first; only for the stored input of a run is it looked for elsewhere.
             return read_content(folder, path)
         except AttachmentProblem:
             if not is_run_folder(folder):
@@ -168,6 +174,7 @@ class Attachments:
                 self._seen[folder] = seen_contents(folder)
             seen = self._seen[folder].get(path, frozenset())
             contents = (_content_if_readable(place, path) for place in original_folders(folder) if seen)
+            # Hash before path: the manifest may have been made by anyone, and could name any file.
             same = next((content for content in contents if content is not None and _sha256(content) in seen), None)
             if same is None:
                 raise
@@ -175,6 +182,7 @@ class Attachments:
 
     def kept(self, sha256: str) -> str | None:
         """Return the cached text of the content with this hash, if any."""
+        # Taken out and put back, which makes it the most recently used.
         text = self._texts.pop(sha256, None)
         if text is not None:
             self._texts[sha256] = text
@@ -206,6 +214,7 @@ class _AttachmentReader:
         self._folders = folders
         self._attachments = attachments
         self._stop = stop
+        # One file at a time: PDFs take a core each, and requests in flight need the loop.
         self._turn = asyncio.Lock()
 
     async def texts(self, case: Case) -> Mapping[str, str]:
@@ -213,6 +222,7 @@ class _AttachmentReader:
         for attachment in case.attachments:
             text = self._attachments.kept(attachment.sha256)
             text = await self._read(attachment) if text is None else text
+            # A stop means that the case is not going to be asked.
             if text is None:
                 return {}
             found[attachment.path] = text
@@ -259,12 +269,14 @@ def read_pinned(folders: Sequence[Path], attachment: Attachment) -> str:
             changed = f"the attachment {short(path)} has changed since the run was prepared"
             problems.append(GradingFailure("attachment_changed", changed))
     # When only one folder has the file, its problem is the more specific one.
+    # False sorts first: a file that has changed says more than one that is missing.
     raise min(problems, key=lambda failure: failure.code == "attachment_missing")
 
 
 def _failure(problem: AttachmentProblem, folder: Path) -> GradingFailure:
     """Return the failure of an attachment's records; raises StoreUnavailable when this machine is the cause."""
     cause = problem.__cause__
+    # EMFILE and ENFILE: the process or the machine has no handles left.
     if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
         raise unavailable(cause, folder) from problem
     code = "attachment_missing" if isinstance(cause, FileNotFoundError | NotADirectoryError) else "attachment_unreadable"
@@ -289,6 +301,7 @@ def _content_if_readable(folder: Path, path: str) -> bytes | None:
 
 def text_of(content: bytes, path: str) -> str:
     """Extract the text of an attachment's bytes; raises AttachmentProblem, or MissingExtra for PDF without its reader."""
+    # PDF readers accept garbage before the signature.
     if _PDF in content[:_PDF_HEAD]:
         return _pdf_text(content, path)
     return _within(_plain_text(content, path), path)
@@ -296,11 +309,13 @@ def text_of(content: bytes, path: str) -> str:
 
 def _below(folder: Path, path: str) -> Path:
     """Resolve an attachment's path; neither its name nor a link may lead out of the folder."""
+    # By both kinds of paths, as a dataset may come from another system.
     if PurePosixPath(path).is_absolute() or Path(path).is_absolute() or ".." in PurePosixPath(path).parts or "\x00" in path:
         raise AttachmentProblem(
             f"the attachment {short(path)} does not stay below the dataset's folder", hint="write a path without '..'"
         )
     try:
+        # Links are resolved before the comparison, so that none leads out.
         root, real = folder.resolve(strict=True), (folder / path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as problem:
         raise AttachmentProblem(
@@ -326,9 +341,11 @@ def _content(real: Path, path: str) -> bytes:
     except OSError as problem:
         raise AttachmentProblem(f"the attachment {short(path)} cannot be read: {_reason(problem)}") from problem
     try:
+        # Checked on the open handle: the name could lead to something else a moment later.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise AttachmentProblem(f"the attachment {short(path)} is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
+            # One byte more than allowed tells a file that is too large from one that just fits.
             content = file.read(MAX_BYTES + 1)
     finally:
         os.close(descriptor)
@@ -371,6 +388,7 @@ def _pdf_text(content: bytes, path: str) -> str:
             raise AttachmentProblem(f"the attachment {short(path)} is an encrypted PDF", hint="save it without a password")
         text = ""
         for page in reader.pages:
+            # Checked page by page: a small file can expand to gigabytes of text.
             text = _within(f"{text}\n\n{page.extract_text().strip()}".strip(), path)
     # Damaged files make the reader stumble in many ways of its own.
     except (PyPdfError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError, ArithmeticError) as problem:

@@ -48,6 +48,7 @@ def make_room_for_handles(files: int) -> None:
             f"this process may open {hard} files, and the run needs about {needed}",
             remedy=f"raise the limit of open files (ulimit -n {needed}), lower --concurrency or have fewer files",
         )
+    # Raised to what is needed and no further.
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
@@ -92,6 +93,7 @@ def dataset_files(
     names: set[str] = set()
     for file in files:
         name = (file.relative_to(folder).parent / file_stem(file.name)).as_posix()
+        # Two files of one name in different folders keep their folders, and with different endings their endings.
         if name in names:
             name = file.relative_to(folder).as_posix()
         names.add(name)
@@ -107,12 +109,14 @@ def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) ->
     conversation that occurs twice counts once.
     """
     seen: set[str] = set()
+    # By name, since only runs over conversations need the converter.
     to_case: Callable[..., Case] = import_module("assay.datasets.legal_eval_v1.rules").to_case
     for conversation, turns in conversations:
         rows = _converted(conversation).rows
         calls = {} if is_recorded else _calls(conversation)
         tools = {} if is_recorded else {TOOLS: _tools(conversation)}
         for row in rows:
+            # Two conversations with the same history are one question.
             if row["id"] not in seen:
                 seen.add(row["id"])
                 case = to_case(row, conversation.index, record_sha256=sha256_hex(canonical_json(row)))
@@ -153,6 +157,7 @@ def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
         elif turn.speaker == "assistant":
             if asked is not None and turn.tool_used is not None:
                 calls[asked] = {EXPECTED: {"tool": turn.tool_used, "input": turn.tool_input or {}}}
+            # A reply ends the question: later calls depend on outputs of tools that a candidate does not see.
             asked = None
     return calls
 
@@ -239,6 +244,7 @@ def reread(plan: DatasetPlan, plugins: Sequence[PluginPlan] = ()) -> DatasetInpu
     """Open the dataset of an existing plan; raises UsageProblem when the file, or its contract's code, has changed."""
     contract = plan.contract if plan.contract in CONTRACTS else _contract_among(plugins, plan.contract)
     source, report = read_dataset(Path(plan.path), contract, config=msgspec.convert(plan.validation, ValidationConfig))
+    # A run is over exactly the contents that it was planned with.
     if source.sha256() != plan.sha256:
         raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
     return DatasetInput(plan, source, report)
@@ -288,6 +294,7 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
     broken = dataset.broken
     # Loaded here: no other contract needs it.
     tasks: Mapping[str, Task] = import_module("assay.datasets.legal_eval_v1.rules").TASKS
+    # By line and only the members that selection needs, since decoding whole cases takes five times as long.
     for index, line in enumerate(filled_lines(lines_of(dataset.source, "legal_eval_v1"))):
         if index not in broken:
             row = _decode_row(line.content)
@@ -344,6 +351,7 @@ class DatasetReading:
         """Validate every file."""
         files = [(path, file) for path, entry in entries for file in self._files(path, entry)]
         # The same sum as when it runs, so that users need not raise the limit twice.
+        # Each open dataset keeps a handle until the run has read it.
         make_room_for_handles(len(files) + self._settings.value.run.concurrency)
         for path, file in files:
             self._read_dataset(path, file)
@@ -353,6 +361,7 @@ class DatasetReading:
 
     def _files(self, path: Steps, entry: DatasetEntry) -> list[DatasetEntry]:
         """Return the entry itself, or one for each file of the folder or pattern that it names."""
+        # A run has to be resumable after a crash, and a pipe cannot be read again.
         if entry.path == "-":
             self._settings.add(path, "a run cannot be read from standard input, because it must be resumable after a crash")
             return []
@@ -367,6 +376,7 @@ class DatasetReading:
         except UsageProblem as problem:
             self._settings.add(path, f"{problem.message} ({problem.hint})")
             return []
+        # Also when no file was left: what was skipped is the explanation.
         finally:
             if runs:
                 more = f" and {len(runs) - 1:,} more like it" if len(runs) > 1 else ""
@@ -395,12 +405,14 @@ class DatasetReading:
             options = ReadOptions(interface=self._settings.interface)
             report = read(source, self._code.contract(path, entry, source), config=config, options=options)
         except (SourceUnreadable, UsageProblem) as problem:
+            # A usage problem has a hint of its own; a missing file may be misspelt.
             hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
             self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)
             return
         reason = self._refusal(report)
         if report.contract is None or reason:
             self.refused.append(report)
+            # The report is kept whole: HTTP answers and the pytest plugin list all its errors.
             self._refuse(path, reason, self._errors(report))
             return
         plan = msgspec.structs.replace(
@@ -408,6 +420,7 @@ class DatasetReading:
             split_field=entry.split_field,
             split_value=member_text(entry.split_value),
             limit=entry.limit,
+            # Only what differs from the defaults, so that the plan's hash does not depend on new settings.
             validation=changed_settings(config),
         )
         self._names.add(plan.name)
@@ -432,10 +445,12 @@ class DatasetReading:
     def _free_name(self, source: Source) -> str:
         """Return the file's name, with its folder when names clash; for a run's input, the name that it had there."""
         stem = source.stored.name if source.stored else file_stem(source.name)
+        # A run's stored input has the name of the original, so that a repeated run is called the same.
         return f"{Path(source.name).parent.name}/{stem}" if stem in self._names else stem
 
     def _refuse(self, path: Steps, reason: str, errors: Sequence[str] = ()) -> None:
         """Note what is wrong with a file; only the first of possibly thousands are listed."""
+        # The first ten in full: a folder of the wrong kind may have thousands.
         self._faulty += 1
         if self._faulty <= FAULTY_FILES:
             if reason:

@@ -44,6 +44,7 @@ def examine(
     yield from examine_keys(environ)
     yield from check_runs_folder(runs_dir)
     yield from examine_proxies(environ)
+    # Only providers with an address can be asked.
     known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if PROVIDERS[provider.kind].vendor}
     if is_offline:
         yield DoctorCheck(area="providers", name="none", standing="note", says="skipped (--offline)")
@@ -51,6 +52,7 @@ def examine(
         return
     reached = asyncio.run(_reach_all(list(known.values()), environ))
     yield from (_provider(name, found) for name, found in zip(known, reached, strict=True))
+    # Pairs of a dict and a list keep the order of both.
     if not known:
         yield DoctorCheck(area="providers", name="none", standing="note", says="has a key; none was called")
     yield examine_clock(time.time(), [found.date for found in reached if found.date])
@@ -109,6 +111,8 @@ def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
     unset: list[str] = []
     for variable in dict.fromkeys(name for vendor in vendors for name in vendor.key_variables()):
         key = environ.get(variable, "")
+        # A key that was pasted with a quote or a line break is refused by every provider, with a message about
+        # the key itself.
         if key and not (key.isascii() and key.isprintable() and key.strip() == key):
             hint = f"copy the key again, without quotes, blanks or line breaks: export {variable}=..."
             yield DoctorCheck(area="keys", name=variable, standing="problem", says="set, but not as a key can be", hint=hint)
@@ -131,7 +135,7 @@ def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
         for kind, row in PROVIDERS.items()
         if row.vendor and row.vendor.is_configured(environ)
     ]
-    # OpenAI's two ways to ask are one host with one key.
+    # OpenAI's two ways to ask are one host with one key. Reversed twice: of equals the first entry stays, in its place.
     return list({(provider.key_variable, provider.base_url): provider for provider in reversed(found)}.values())[::-1]
 
 
@@ -142,6 +146,7 @@ def examine_proxies(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
         if not value:
             continue
         try:
+            # Proxies are often written without a scheme.
             address = urlsplit(value if "://" in value else f"http://{value}")
             host = address.netloc.rpartition("@")[2]
         except ValueError:
@@ -184,6 +189,7 @@ def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:
         return DoctorCheck(
             area="environment", name="clock", standing="problem", says="it is before this version was made", hint=hint
         )
+    # The smallest difference: a slow reply makes its own date look older.
     offsets = [now - _seconds(date) for date in dates if _seconds(date)]
     off = min(offsets, key=abs, default=None)
     if off is None:

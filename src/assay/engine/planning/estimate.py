@@ -87,6 +87,7 @@ _Loads = dict[tuple[Stage, str], _ModelLoad]
 
 def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: float) -> CostEstimate:
     """Estimate the calls and cost of planned runs; no model is called."""
+    # With the plugins of the request, as they may change what is asked.
     settings = [OpenPlugins(plan, planned.plugins).into(settings_of(plan)) for plan in planned.plans]
     loads: list[_Loads] = [{} for _ in planned.plans]
     sampled = 0
@@ -95,6 +96,7 @@ def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str], now: floa
         for own, load in zip(settings, loads, strict=True):
             _add_asks(case, own, attachments=attachments, loads=load)
     pricing = _CostPricer(environ, datetime.fromtimestamp(now, UTC))
+    # From the sample to all records.
     scale = planned.valid_records / max(sampled, 1)
     models: list[ModelEstimate] = []
     for plan, load in zip(planned.plans, loads, strict=True):
@@ -115,6 +117,7 @@ _Texts = dict[str, str]
 
 def _sample(planned: PlannedRuns) -> Iterator[tuple[Case, _Texts]]:
     """Yield evenly spaced selected cases with the texts of their attachments, one at a time to bound memory."""
+    # Evenly spaced, since long records often stand together.
     step = max(1, ceil(planned.valid_records / SAMPLED))
     return ((case, _attachments(case, dataset)) for number, (case, dataset) in enumerate(_selected(planned)) if number % step == 0)
 
@@ -127,6 +130,7 @@ def _selected(planned: PlannedRuns) -> Iterator[tuple[Case, DatasetInput]]:
         for entry in merged(cases_of(dataset, is_recorded=rules.is_recorded), dataset.broken):
             if selector.is_full:
                 return
+            # Invalid records take part in the selection by position, as in the run.
             if isinstance(entry, int):
                 selector.takes(number, None, None)
             elif selector.takes(number, entry.id, entry.metadata):
@@ -144,6 +148,7 @@ def _add_asks(case: Case, settings: GradingSettings, *, attachments: _Texts, loa
     flow = start(case, settings, attachments=attachments)
     try:
         _add(next(flow), loads)
+        # An answer of average length stands in for the candidate, so that the judges' prompts can be counted.
         _add(flow.send((_ANSWER,)), loads)
     except (StopIteration, GradingFailure):
         # Graded without a judge, or not to be graded at all.
@@ -188,6 +193,7 @@ class _CostPricer:
         limits = batch_limits(provider.kind, plan.batch or BatchSettings())
         size = (load.bytes / load.calls + LINE_BYTES) * estimate.calls
         tariff = tariff_of(provider, plan.candidate, environ=self._environ, at=self._at, is_batch=True)
+        # A batch is priced by request, like live calls.
         used = Usage(input_tokens=estimate.input_tokens // estimate.calls, output_tokens=estimate.output_tokens // estimate.calls)
         each = None if tariff is None else usage_cost(tariff, used)
         return msgspec.structs.replace(
@@ -200,6 +206,7 @@ class _CostPricer:
 
     def _model(self, stage: Stage, model: ModelPlan, *, provider: ProviderPlan, load: _ModelLoad, scale: float) -> ModelEstimate:
         answered = ANSWER_TOKENS if stage == "candidate" else VERDICT_TOKENS
+        # A limit on tokens makes an answer shorter than the assumed one.
         answered = min(answered, model.parameters.max_tokens or answered)
         asked = ceil(load.bytes / BYTES_PER_TOKEN / load.calls)
         calls = round(load.calls * scale)

@@ -96,7 +96,7 @@ async def _probe(subject: _Subject, listed: ConnectivityResult | None, environ: 
     if row.is_repeatable or subject.provider.kind == FUNCTIONS:
         # Rules, recordings and functions answer inside the process: there is nobody to ask, and code of the user's is not run.
         return _result(subject, _Answer(), [ProbeCheck(subject="reachable", says="answers without a network; not called")])
-    problems = endpoint_problems(subject.provider, environ) if row.vendor else []
+    problems = endpoint_problems(subject.provider, environ) if row.is_remote else []
     if problems:
         return _result(subject, _Answer(), [_check("key", "problem", problems[0], "set it, or correct the run file")])
     answer = await _ask(subject, environ)
@@ -315,7 +315,8 @@ def _price(subject: _Subject, environ: Mapping[str, str]) -> ProbeCheck:
         return _check("price", "note", "not known, so that no cost is reported", PRICES_HINT)
     usual = tariff.rates[-1]
     costs = (f"${rate * _PER_MILLION:,.10g}" for rate in (usual.input, usual.output))
-    return _check("price", "ok", "{} per million tokens of input, {} of output".format(*costs))
+    origin = "" if subject.model.price is msgspec.UNSET else ", as set"
+    return _check("price", "ok", "{} per million tokens of input, {} of output".format(*costs) + origin)
 
 
 def _retirement(subject: _Subject, models: Sequence[ListedModel]) -> Iterator[ProbeCheck]:

@@ -110,12 +110,14 @@ class _Side:
 
 def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run_id: Callable[[], str]) -> PlannedComparison:
     """Return the run that a request describes; raises PlanProblems, UsageProblem and RunNotFound before any call."""
+    # Verified first: their answers are what is paid for.
     runs = [intact_run(find_run(Path(request.runs_dir), name)) for name in request.runs]
     _check_runs(runs)
     plans = [run.manifest.settings for run in runs]
     settings = MergedSettings(_as_run_request(request))
     run_id = request.run_id or new_run_id()
     folders = folders_of(Path(request.runs_dir).absolute(), run_id)
+    # Before reading any run, which takes longer.
     check_target_free(folders)
     sides = [_Side(run) for run in runs]
     comparison = ComparisonPlan(runs=_compared(runs), notes=tuple(_notes(sides)))
@@ -134,6 +136,7 @@ def plan_comparison(request: RankRequest, *, environ: Mapping[str, str], new_run
         plan=plan,
         runs_dir=str(folders.runs_dir),
         n_records=len({(key.record_id, key.sample) for key in shared}),
+        # Every pair once; each is judged in both orders.
         n_comparisons=sum(len(places) * (len(places) - 1) // 2 for places in shared.values()),
     )
 
@@ -164,6 +167,7 @@ def _compared(runs: Sequence[PublishedRun]) -> tuple[ComparedRun, ...]:
     return tuple(
         ComparedRun(
             run_id=run.manifest.run_id,
+            # Two runs of one candidate are told apart by their ids.
             name=name if counts[name] == 1 else f"{name} · {run.manifest.run_id}",
             path=str(run.path.absolute()),
             manifest_sha256=run.manifest.own_hash,
@@ -186,6 +190,7 @@ def _plan(settings: MergedSettings, plans: Sequence[Plan], *, comparison: Compar
         concurrency=value.run.concurrency,
         max_cost=value.max_cost,
         slices=first.slices,
+        # Comparisons of one record are not independent.
         cluster_key=first.cluster_key or f"{PAIR}.record_id",
         limit=value.limit,
         sample=value.sample,
@@ -205,11 +210,13 @@ def _judges(
     settings: MergedSettings, plans: Sequence[Plan], *, environ: Mapping[str, str]
 ) -> tuple[tuple[ModelPlan, ...], tuple[ProviderPlan, ...]]:
     """Return the judges by their names; models and providers that the compared runs define apply here too."""
+    # Reversed, so that the first run's settings of a judge win.
     known = {judge.name: judge for plan in reversed(plans) for judge in plan.judges if not is_redacted(judge)}
     declared: dict[str, ProviderEntry] = {
         provider.name: provider
         for plan in reversed(plans)
         for provider in plan.providers
+        # Built-in providers need no declaration, and one whose settings were redacted cannot be called.
         if provider.name not in PROVIDER_KINDS and not is_redacted(provider)
     }
     judges: dict[str, ModelPlan] = {}
@@ -222,6 +229,7 @@ def _judges(
             settings.add(path, str(problem))
     if not settings.models("judges"):
         settings.add(("judges",), "no judge is named; add one with --judge provider/model")
+    # With problems nothing more is resolved, or each would be reported twice.
     found = () if settings.problems else tuple(judges.values())
     return found, used_providers(found, declared, environ=environ)
 
@@ -260,6 +268,7 @@ def _selected(sides: Sequence[_Side], plan: Plan) -> dict[_Key, list[int]]:
     shared = {key: found for key, found in places.items() if len(found) > 1}
     ids = list(dict.fromkeys(key.record_id for key in shared))
     if plan.sample is not None:
+        # Sampled by a hash of the id, so that the same records are drawn whatever the runs.
         sample = set(nsmallest(plan.sample, ids, key=lambda record_id: sample_rank(record_id, plan.seed)))
         ids = [record_id for record_id in ids if record_id in sample]
     chosen = set(ids[: plan.limit])
@@ -276,6 +285,7 @@ def compared_records(plan: Plan) -> Iterator[RecordRow]:
     position = 0
     for run in runs:
         for entry in run.records():
+            # The record is taken from the first run that has it, as all have the same contents.
             places = left.pop(_Key(entry.record_id, entry.sample or 0, entry.record_sha256), ())
             for pair in combinations(places, 2):
                 name = entry.record_id, entry.sample or 0
@@ -305,16 +315,19 @@ def _case(record: Case, choices: tuple[Choice, ...], *, pair: tuple[int, ...], i
     contents = {"record_sha256": record.record_sha256, "answers": [[choice.id, choice.text] for choice in choices]}
     return _replace(
         record,
+        # Numbers and not names: a judge that reads the id must not learn a candidate.
         id=f"{record.id}{f'.{sample}' if sample else ''}#{first}-{second}",
         index=index,
         task="pairwise",
         choices=choices,
         correct_choice_ids=(),
         attachments=(),
+        # Recorded turns and limits belong to the original question.
         turns=(),
         max_latency_ms=None,
         policy_id=PAIRWISE_ID,
         metadata={**record.metadata, PAIR: {"record_id": record.id, "sample": sample, "first": first, "second": second}},
         sample=msgspec.UNSET,
+        # The answers are part of the hash: the same record with other answers is another comparison.
         record_sha256=sha256_hex(canonical_json(contents)),
     )

@@ -145,6 +145,7 @@ class RunReader:
         failure = failure_of(row, self.folders.active)
         completed = row.notes.get("completed_at", "") if row.state in TERMINAL else "" if failure is None else repr(failure.at)
         states = [{"state": state, "entered_at": iso(at)} for state, at in states_with_failures(row, failure)]
+        # The first one: a resumed run enters `running` again.
         started = next((state["entered_at"] for state in states if state["state"] == "running"), None)
         ended = iso(float(completed)) if completed else None
         return {"created_at": states[0]["entered_at"], "started_at": started, "completed_at": ended, "states": states}
@@ -403,6 +404,7 @@ class RunReader:
             (line,) = self._span(_decode_failure, "failures.jsonl", row.line_start, row.line_size)
         else:
             (line,) = self._span(_decode_prediction, "predictions.jsonl", row.line_start, row.line_size)
+        # The artifacts may have been changed since; a wrong span would show another record's answer.
         if (line.index, line.record_id) != (row.position, row.record_id):
             raise RunDamaged("the artifacts are not those of the index")
         return line
@@ -459,6 +461,7 @@ class RunReader:
         ledger = self.folders.open_ledger()
         try:
             row = ledger.run()
+            # Records of a sealed run are removed from a shared ledger, which would look like an empty run.
             if row.state in TERMINAL and SEALED_IN in row.notes:
                 raise not_here_error(self.folders.run_id, row.notes)
         except (RunNotFound, StoreUnavailable):
@@ -512,6 +515,7 @@ def _named(lines: Iterator[Line], name: str, sample: int | None) -> Line | None:
     for line in lines:
         if line.record_id == name and sample in (None, line.sample or 0):
             return line
+        # An id wins over an index, also when it comes later: ids may be numbers.
         if str(line.index) == name and sample in (None, line.sample or 0):
             at_index = line
     return at_index

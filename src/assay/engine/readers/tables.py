@@ -77,6 +77,7 @@ def typed(row: Mapping[str, object], columns: Mapping[str, Kind]) -> JsonObject:
 
 def _pyarrow() -> Any:
     try:
+        # By name: pyarrow is an extra.
         return import_module("pyarrow")
     except ImportError as problem:
         raise MissingExtra("typed columns need pyarrow, which is not installed", hint="pip install 'assay[tables]'") from problem
@@ -108,6 +109,7 @@ def _value(value: Any, kind: Kind) -> Any:
         return None
     if kind == "time":
         return datetime.fromisoformat(value)
+    # Free-form values differ in shape from row to row, which no typed column can hold.
     return msgspec.json.encode(value).decode() if kind == "json" else value
 
 
@@ -125,6 +127,7 @@ def _groups(rows: Iterator[JsonObject]) -> Iterator[list[JsonObject]]:
     remaining = GROUP_CHARACTERS
     for row in rows:
         group.append(row)
+        # Rows alone are no bound: a few thousand long answers are more than fits into memory.
         remaining -= sum(map(_estimate_size, row.values()))
         if len(group) == GROUP or remaining < 0:
             yield group
@@ -223,6 +226,7 @@ def table_rows(run: RunReader) -> Iterator[JsonObject]:
     for line, case in run.pairs():
         prediction = msgspec.to_builtins(line)
         scores = [{**_SCORE_DEFAULTS, **score} for score in prediction["evaluator_scores"]]
+        # Every column in every row, since lines leave out members that have no value.
         yield {**dict.fromkeys(COLUMNS), **_case_columns(case), **prediction, "evaluator_scores": scores}
 
 
@@ -236,7 +240,7 @@ def _case_columns(case: Case) -> JsonObject:
 
 
 def run_facts(run: RunReader) -> dict[str, str]:
-    """What a table is about, for whoever finds it without its run: names, versions, times, and hashes of what it was made from."""
+    """Describe a table to readers without its run: names, versions, times, and the hashes of the run's input."""
     manifest = run.run_manifest
     facts = {
         "run_id": manifest.run_id,

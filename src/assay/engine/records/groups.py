@@ -17,6 +17,7 @@ NO_METADATA = ("tags", "dataset", "task_type", "task", "contract", "policy_id")
 
 def metadata_value(metadata: object, field: str) -> Any:
     """Return the member of that name, or the one at a dotted path of names; None when there is none."""
+    # A member whose own name has a dot wins over a path.
     if isinstance(metadata, dict) and field in metadata:
         return metadata[field]
     first, _, rest = field.partition(".")

@@ -64,12 +64,12 @@ OWN_NAMES = StructureFields()
 _CALLS = 4096
 """Ids of calls that are remembered: those of a run repeat from record to record, unless each has criteria of its own."""
 _replace = msgspec.structs.replace
-_USERS = frozenset(("system_prompt", "responses_path", "records", "suite", "base_url", "headers", "extra_body"))
+_USERS = frozenset(("system_prompt", "responses_path", "records", "suite", "base_url", "headers", "body", "extra_body"))
 """Members of a plan that hold free text or objects of the user."""
 _PLAN = StructureFields(
     terms=frozenset(Plan.__struct_fields__) - {"providers", "candidate", "judges"} - _USERS
     | {"name", "provider", "model", "kind", "key_variable", "reasoning_effort"},
-    free=frozenset(("headers", "extra_body")),
+    free=frozenset(("headers", "body", "extra_body")),
 )
 
 
@@ -105,6 +105,7 @@ class RedactedPlan:
     """A plan with its redacted names; one for all records of a run, so that each name is redacted once."""
 
     def __init__(self, plan: Plan, redactor: Redactor) -> None:
+        # Paths of the server are for no client, and redaction alone would keep them.
         plan = without_folders(plan) if is_uploaded(plan) else plan
         self.plan = plan
         self.redactor = redactor
@@ -135,6 +136,7 @@ class RedactedPlan:
         about, _, asked = call_id.partition("@")
         parts = (about, asked) if asked.partition(":")[0] in self._judges else (call_id,)
         shown = "@".join(map(self.redactor.term, parts))
+        # Only ids that stay as they are: redaction counts each hit, and a remembered one would not be counted.
         if shown == call_id and len(self._kept_calls) < _CALLS:
             self._kept_calls.add(call_id)
         return shown
@@ -150,6 +152,7 @@ class RedactedPlan:
         """Return the plan as JSON-like values; hashes are exempt, since many digits can look like a card number."""
         plan = self.plan
         imported = plan.imported and _imported(plan.imported, self.redactor)
+        # Taken out before redaction and put back after it, each redacted by its own function.
         bare = _replace(plan, datasets=(), responses_sha256="", comparison=None, imported=None, plugins=())
         hashless = _replace(bare, candidate=self.candidate, judges=self.judges)
         shown: JsonObject = self.redactor.structure(msgspec.to_builtins(hashless), _PLAN)
@@ -176,6 +179,7 @@ def redactor_of(plan: Plan, environ: Mapping[str, str]) -> Redactor:
 
 def plan_redactor(plan: Plan, secrets: Iterable[str]) -> Redactor:
     """Make a redactor with these keys and a plan's custom rules, which keeps the hosts of the plan's providers."""
+    # A server may be named by its IP address, which a built-in rule would replace, and the plan must say what was called.
     hosts = (urlsplit(provider.base_url).hostname or "" for provider in plan.providers)
     return Redactor(secrets, plan.redact, known_hosts=hosts)
 
@@ -187,6 +191,7 @@ def _model(model: ModelPlan, redactor: Redactor) -> ModelPlan:
 
 
 def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
+    # Twelve hexadecimal digits may all be decimal, and then look like a card or telephone number.
     is_own_version = dataset.dataset_version == f"sha256:{dataset.sha256[:12]}"
     return _replace(
         dataset,
@@ -245,6 +250,7 @@ class RowRedactor:
         self._redactor = redactor
         self._contract = contract
         settings = msgspec.convert(validation, ValidationConfig)
+        # One row is checked at a time, so limits on the number of records do not apply.
         self._config = msgspec.structs.replace(settings, allow_size=True, lint=False)
 
     def row(self, text: bytes, given_id: str | None, shown_id: str | None) -> bytes:
@@ -253,6 +259,7 @@ class RowRedactor:
         if self._contract not in CONTRACTS:
             return _encode(self._value(given))
         row = self._with_ids(given, self._value(given), shown_id, is_redacted=shown_id != given_id)
+        # The cheap test first: validating every row again would be slow.
         if not _has_grown(given, row) or self._is_valid(row):
             return _encode(row)
         short_id = _short_id(given_id, shown_id) if given_id and shown_id and shown_id != given_id else shown_id
@@ -279,6 +286,7 @@ class RowRedactor:
         if name:
             row[name] = record_id
         if self._contract == "golden_v1" and is_redacted:
+            # Case ids of golden_v1 take no brackets, which every mark has.
             row[name] = _NOT_IN_CASE_ID.sub("-", (record_id or "").lower()).strip("-")
         if self._contract == "legal_eval_v1":
             _number_ids(given, row)

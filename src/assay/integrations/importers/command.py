@@ -115,6 +115,8 @@ def import_command(context: click.Context, /, **given: object) -> None:
 def import_sources(options: ImportOptions) -> int:
     """Import what the options name, write dataset and runs, and report the result; returns the exit code."""
     _check(options)
+    # conversation_v1 keeps all turns; the other contracts hold the question alone, and what they leave out has to
+    # be counted while reading.
     wants_turns = options.contract == "conversation_v1"
     imported = api.import_files(options.sources, options.format, follows_files=options.with_files, wants_turns=wants_turns)
     rows = imported.dataset(options.contract)
@@ -123,9 +125,11 @@ def import_sources(options: ImportOptions) -> int:
     if options.responses is not None:
         write_file(options.responses, imported.responses(options.candidate))
     results = _runs(imported, rows, options)
+    # Only the report is wanted: the rows are made and dropped, since some problems are found only then.
     if options.output is None and not options.is_run:
         for _ in rows.lines():
             pass
+    # After the last row was made: counts of what was left out are complete only now.
     report = imported.report(rows)
     if options.is_json:
         write_json({"report": report.to_dict(), "runs": [result.to_dict() for result in results]})
@@ -190,5 +194,6 @@ def _show(report: api.ImportReport, options: ImportOptions) -> None:
     written = "" if options.output in (None, STANDARD) else str(options.output)
     sections = import_sections(report, is_verbose=options.verbose, dataset=written)
     write_stream(encoded(report_text(sections, settings, label=LABEL_WIDTH), stream.encoding), stream)
+    # An empty line between the report on the import and the one on its runs.
     if options.is_run:
         write_stream([b"\n"], stream)

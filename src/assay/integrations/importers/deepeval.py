@@ -20,6 +20,7 @@ _OF_ANSWER = frozenset(
 )
 _OF_METRIC = frozenset({"name", "score", "success", "reason", "error", "evaluationModel"})
 _NOTHING: tuple[Any, ...] = (None, False, "", [], {})
+# Two spellings, by the version and the kind of export.
 _RUNS = ("testCases", "test_cases")
 _CONVERSATIONS = ("conversationalTestCases", "conversational_test_cases")
 
@@ -55,6 +56,7 @@ def _cases(source: ImportSource, run: LazyObject, reading: ImportState) -> Itera
 def _run_of(source: ImportSource) -> LazyObject | None:
     if source.ending != ".json":
         return None
+    # Whether it is a run is decided by its members: cases alone are a list, or lines.
     try:
         run = LazyObject(source.opened.buffer(), "the test run")
     except RowRefused:
@@ -70,6 +72,7 @@ def _note_run(run: LazyObject, reading: ImportState) -> str:
         for name in _CONVERSATIONS:
             reading.leave_out("conversational test case (--to conversation_v1 has them)", len(run.list(name)))
     for name in parameters:
+        # Everything that was set for the run is named in the report, apart from the model, which is imported.
         reading.leave_out(f"hyperparameter {name}", int(name != "model" or not isinstance(model, str)))
     for name in ("prompts", "traces"):
         reading.leave_out(f"test run {name}", int(name in run))
@@ -84,8 +87,10 @@ class _CaseIds:
 
     def id_for(self, name: str, key: str) -> str:
         """Return the case's name, else the digest of its question; both where the name was given to another question."""
+        # `test_case_0` is numbered by DeepEval, and another file has another case of that name.
         if not name or _NUMBERED.fullmatch(name):
             return f"deepeval:{key}"
+        # The first question keeps the plain name; another one under it gets the digest too.
         return name if self._digests.setdefault(name, key) == key else f"{name}:{key}"
 
 
@@ -104,9 +109,11 @@ class _Case:
         answer = self._text("actual_output")
         for name in self._values:
             self._reading.leave_out(f"case.{name}", int(name not in _CARRIED | _OF_ANSWER))
+        # A golden has neither answer nor metrics: it is a question.
         if not answer and "metrics_data" not in self._values:
             return ImportedItem(question=question)
         seconds = self._values.get("run_duration")
+        # Its time is that of the metrics and not of the model, which would be a wrong latency.
         self._reading.leave_out("run_duration, which is of the metrics", int(seconds is not None))
         return ImportedItem(question=question, candidate=candidate, answer=self._answer(answer), marks=tuple(self._marks()))
 
@@ -184,6 +191,7 @@ def _calls(turn: Row) -> tuple[ImportedToolCall, ...]:
 
 def _mark(metric: Row) -> ImportedScore:
     score, error = number(metric.get("score")), metric.get("error")
+    # A score next to an error is not one of the answer.
     is_scored = score is not None and not error
     passed: Any = metric.get("success")
     return ImportedScore(

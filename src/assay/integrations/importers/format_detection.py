@@ -26,6 +26,7 @@ FORMATS = ("inspect", "promptfoo", "openai-evals", "openai-batch", "lm-eval", "d
 
 def detect_format(sources: list[ImportSource]) -> ImportFormat:
     """Return the format of all sources; raises UsageProblem where they have none that is known, or not the same."""
+    # Two formats may match, or one file be unknown; the user has to decide.
     found = {source.name: _format_of(source) for source in sources}
     known = {form for form in found.values() if form}
     if len(known) == 1 and None not in found.values():
@@ -36,6 +37,7 @@ def detect_format(sources: list[ImportSource]) -> ImportFormat:
 
 
 def _format_of(source: ImportSource) -> ImportFormat | None:
+    # Only Inspect writes archives.
     if source.is_zip:
         return "inspect"
     if source.ending in _TABLES:
@@ -51,6 +53,7 @@ def _format_of(source: ImportSource) -> ImportFormat | None:
 def _first_members(source: ImportSource) -> frozenset[str]:
     """Return the names in the first line where it is an object, else in the document, or in the first element of its list."""
     line, feed, _ = source.opened.head(_LONGEST_LINE).lstrip().partition(b"\n")
+    # Text in quotes may contain line breaks only as escapes, so a first line that is an object is JSON Lines.
     readers: list[Callable[[], frozenset[str]]] = [
         lambda: _names(source.opened.buffer()),
         lambda: _names(next(iter(elements(source.opened.buffer(), source.name)), b"{}")),

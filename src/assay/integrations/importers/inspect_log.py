@@ -37,6 +37,7 @@ class InspectLogHeader(msgspec.Struct, frozen=True, kw_only=True):
     sample_ids: tuple[str, ...]
     scores_errors: bool
     """The log's own metrics count samples that ended with an error."""
+    # Every error of a member means the same: the text is not a log.
     status: str
     """Inspect's status of the evaluation: `started` where it never ended."""
     planned: int
@@ -71,6 +72,7 @@ def read_header(document: LazyObject, reading: ImportState) -> InspectLogHeader:
 def note_incomplete_log(source: ImportSource, log: InspectLogHeader, reading: ImportState) -> None:
     """Note that a log is incomplete, after all its samples were read."""
     held = source.tally.read
+    # A log that ended early holds fewer samples, and its scores are about those alone.
     if log.status == _FINISHED and held >= log.planned:
         return
     counted = f"holds {held:,} of {log.planned:,} samples" if log.planned else f"holds {held:,} samples of an unknown number"
@@ -94,11 +96,13 @@ def _planned_samples(spec: Row, results: Row) -> int:
         return total
     dataset, config = mapping(spec.get("dataset")), mapping(spec.get("config"))
     chosen = len(sequence(dataset.get("sample_ids")))
+    # With a limit the size of the dataset says nothing about this run.
     is_part = config.get("limit") is not None or config.get("sample_id") is not None
     return max(chosen, 0 if is_part else _count(dataset.get("samples"))) * (_count(config.get("epochs")) or 1)
 
 
 def _count(value: Any) -> int:
+    # Numbers above 2**53 cannot come from a count, and JSON readers differ about them.
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 53 else 0
 
 
@@ -126,12 +130,14 @@ def read_inspect(sources: list[ImportSource], reading: ImportState) -> Iterator[
 
 def _read_archive(source: ImportSource, reading: ImportState) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
     with Archive(source.path) as archive:
+        # A log that never ended has no header yet, only what its journal began with.
         header = next((name for name in ("header.json", "_journal/start.json") if name in archive), None)
         if header is None:
             raise SourceUnreadable(f"'{source.name}' is a zip file, but no log of Inspect", hint="name the format: --from")
         log = read_header(LazyObject(archive.read(header), header), reading)
         for name in filter(_SHELL.fullmatch, archive.names()):
             source.tally.read += 1
+            # Samples in pieces are a layout for very large samples, which only Inspect can put together.
             source.tally.skip(
                 "the sample is stored in pieces; let Inspect write it out: inspect log convert --to json", record_id=name
             )
@@ -196,6 +202,7 @@ class _InspectSample:
             started_at=seconds(sample.get("started_at")),
             latency_ms=self._latency(),
         )
+        # Last, since members count as unread until something has read them.
         self._count_rest()
         return item
 
@@ -216,6 +223,7 @@ class _InspectSample:
         prompt = next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
         choices = [self._resolve_text(choice) for choice in sample.list("choices")]
         correct = self._correct(choices)
+        # A multiple-choice target is a letter; as a reference it would be a text to compare with.
         targets = [] if correct else self._targets()
         return ImportedQuestion(
             id=str(given),
@@ -235,6 +243,7 @@ class _InspectSample:
 
     def _correct(self, choices: list[str]) -> list[str]:
         """Return the letters of a multiple-choice target; none where the target is something else."""
+        # `AC` stands for two letters where the target is upper case.
         letters = [letter for target in self._targets() for letter in (target if target.isupper() else [target])]
         known = {choice_id(place, "stable") for place in range(len(choices))}
         is_mcq = len(choices) > 1 and letters and known.issuperset(letters)
@@ -294,6 +303,7 @@ class _InspectSample:
         message = mapping(choices[0].get("message"))
         if not self._reading.wants_turns:
             self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
+        # Usage by model counts all calls of the candidate for the sample; the output has the last one only.
         usage = mapping(self._sample.mapping("model_usage").get(self._log.candidate)) or mapping(output.get("usage"))
         return ImportedAnswer(
             text=self._content(message.get("content")),
@@ -324,6 +334,7 @@ class _InspectSample:
         """Return the latency of the one call, or of the whole sample where there were several."""
         said = mappings(self._sample.get("messages"))
         is_one = sum(message.get("source") == "generate" or message.get("role") == "assistant" for message in said) < 2
+        # With several calls only the time of the whole sample is known.
         seconds_taken = self._sample.mapping("output").get("time") if is_one else self._sample.get("working_time")
         taken = amount(seconds_taken)
         return None if taken is None else round(taken * 1000, 3)
@@ -332,8 +343,10 @@ class _InspectSample:
         error, limit = self._sample.get("error"), self._sample.mapping("limit")
         if limit:
             self._reading.leave_out(f"sample limit ({limit.get('type')})")
+        # Invalidated by a person: its score must not count, whatever it is.
         if "invalidation" in self._sample:
             return "invalidated", str(self._sample.mapping("invalidation").get("reason") or "the sample was invalidated")
+        # With `score_on_error` the log's own metrics count such samples, so they keep their scores here.
         if error is None or self._log.scores_errors:
             return "", ""
         return "sample_error", str(error.get("message") if isinstance(error, dict) else error)
@@ -354,6 +367,7 @@ class _InspectSample:
 
     def _mark(self, name: str, score: Row) -> Iterator[ImportedScore]:
         value = score.get("value")
+        # A dictionary of values is a scorer with several scores, each of which may become the grade.
         parts = {f"{name}/{part}": one for part, one in value.items()} if isinstance(value, dict) else {name: value}
         for member in ("metadata", "history"):
             self._reading.leave_out(f"score.{member}", int(bool(score.get(member))))
@@ -375,6 +389,7 @@ class _InspectSample:
 def _worth(value: Any) -> float | None:
     """Return the number that Inspect computes with; None where it has none."""
     if not isinstance(value, str):
+        # `number` refuses booleans, which scorers use.
         return float(value) if isinstance(value, bool) else number(value)
     word = value if value in _WORDS else value.lower()
     return _WORDS[word] if word in _WORDS else float(value) if _NUMBER.fullmatch(value) else None

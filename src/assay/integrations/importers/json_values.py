@@ -20,10 +20,12 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _EMPTY = frozenset({b"null", b"{}", b"[]", b'""', b"false"})
 _LONGEST_EMPTY = max(map(len, _EMPTY))
+# NaN and Infinity are not JSON, but Python tools write them.
 _NOT_NUMBERS = re.compile(rb'("(?:[^"\\]|\\.)*+")|-?\b(?:NaN|Infinity)\b', re.DOTALL)
 """Strings are matched as wholes, so that their words stay what they are."""
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
 _CUT_DEPTH = 300
+# Possessive quantifiers, since a long text without an end would otherwise be tried again from every position.
 _NAME = re.compile(rb'[\s{,]*+"(?:[^"\\]|\\.)*+"\s*+:\s*+', re.DOTALL)
 _END = re.compile(rb"\s*+\}")
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -40,6 +42,8 @@ class LazyObject:
         self._what = what
         readable, parts = _split(text, _decode_members, what)
         if not _is_each_once(readable, parts):
+            # Members are compared by their bytes, because a parser that keeps the last of two would hide the
+            # first.
             raise RowRefused(f"{what} has two members of the same name")
         self._parts: dict[str, msgspec.Raw] = parts
         self._values: dict[str, Any] = {}
@@ -61,6 +65,7 @@ class LazyObject:
 
     def part(self, name: str) -> msgspec.Raw:
         """Return the member's text unchanged; `null` where it is absent."""
+        # Counts as read, although its value is not kept: it may be a gigabyte of samples.
         self._values.setdefault(name, None)
         return self._parts.get(name) or msgspec.Raw(b"null")
 
@@ -113,6 +118,7 @@ def _split(text: Text, decode: Any, what: str) -> tuple[Text, Any]:
     try:
         return text, decode(text)
     except _UNREADABLE:
+        # Strings are matched as wholes and put back, so that their words stay what they are.
         finite = _NOT_NUMBERS.sub(lambda match: match[1] or b"null", bytes(text).removeprefix(_BOM))
     try:
         return finite, decode(finite)
@@ -137,6 +143,7 @@ def _shallow(text: bytes) -> bytes:
     """Return the text without all that is nested deeper than a bound, which is beyond that of the strict door."""
     kept: list[bytes] = []
     depth = start = 0
+    # Strings match as wholes, so that brackets inside of them do not count.
     for match in _BRACKETS.finditer(text):
         sign = match[0]
         if sign in b"[{":
@@ -159,6 +166,7 @@ def _is_each_once(text: Text, parts: dict[str, msgspec.Raw]) -> bool:
         match = _NAME.match(view, place)
         if match is None:
             return False
+        # The parts are slices of one text, so that their lengths give their places.
         place = match.end() + memoryview(part).nbytes
     return _END.match(view, place) is not None
 
@@ -208,6 +216,7 @@ def seconds(value: Any) -> float | None:
             moment = datetime.fromisoformat(value)
         except ValueError:
             return None
+        # A time without a zone could be off by half a day; none is better.
         return max(moment.timestamp(), 0.0) if moment.tzinfo is not None else None
     found = amount(value)
     return found if found is not None and found <= _LAST_SECOND else None

@@ -37,6 +37,7 @@ class ResultsFiles:
 
     def model_of(self, source: ImportSource) -> str:
         """Return the candidate; raises UsageProblem where the files leave it open."""
+        # One folder may hold the results of several models.
         models = {results.model for results in self._of(source)} - {""}
         if len(models) > 1:
             raise UsageProblem(
@@ -49,6 +50,7 @@ class ResultsFiles:
         """Return the results of the same folder and time, else of the folder, else of any where only one folder has samples."""
         folder, stamp = _folder(source), _stamp(source)
         same_folder = [results for results in self._results if results.folder == folder]
+        # Results elsewhere are only taken where no other folder could be meant.
         if not same_folder and not self._is_spread:
             same_folder = self._results
         same_time = [results for results in same_folder if results.stamp == stamp]
@@ -72,6 +74,7 @@ class ResultsFiles:
 
 def stem_of(source: ImportSource) -> str:
     """Return the file's name without its endings; times contain dots too."""
+    # Times in these names contain dots, so the suffix of the path would cut one.
     return source.path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
 
 
@@ -97,6 +100,7 @@ def _results(source: ImportSource, reading: ImportState) -> _Results:
     at = None if isinstance(date, str) else seconds(date)
     when = str(date or "") if at is None else datetime.fromtimestamp(at, UTC).isoformat()
     reading.note_run(version=str(version or ""), created_at=when)
+    # Files of one evaluation end with the same time.
     return _Results(_folder(source), _stamp(source), str(model or ""))
 
 
@@ -162,6 +166,8 @@ class _LmEvalSample:
         self._task = task
         self._reading = reading
         self._calls = _calls(sample.get("arguments"))
+        # Multiple choice is asked as one request for each choice; free text has settings in place of a last
+        # argument.
         self._is_choice = len(self._calls) > 1 and all(isinstance(last, str) for _, last in self._calls)
         self._choices = [str(last).strip() for _, last in self._calls] if self._is_choice else []
         self._answers = sample.list("filtered_resps")
@@ -170,10 +176,11 @@ class _LmEvalSample:
         """Return the sample as an item; raises RowRefused where it holds no question."""
         self._note_settings(model)
         question, answer, marks = self._question(), self._answer(), tuple(self._marks())
+        # Likelihoods alone are no answer, so there is nothing that a score could be about.
         if answer is not None or not any(_likelihood(one) is not None for one in self._answers):
             return ImportedItem(question=question, candidate=model, answer=answer, marks=marks)
         self._reading.leave_out("score of a likelihood, to which there is no answer", sum(mark.value is not None for mark in marks))
-        error = "lm-eval measured how likely a text is, and nobody answered"
+        error = "lm-eval measured how likely a text is; there is no answer"
         return ImportedItem(question=question, candidate=model, marks=marks, error_code="no_answer", error=error)
 
     def _note_settings(self, model: str) -> None:
@@ -220,6 +227,7 @@ class _LmEvalSample:
         return [choice_id(place, "stable") for place in dict.fromkeys(found)] if self._is_choice else []
 
     def _place(self, target: str) -> int | None:
+        # By text first: a choice may be a number, and then it is not a place.
         if target.strip() in self._choices:
             return self._choices.index(target.strip())
         return int(target) if target.isascii() and target.isdigit() and int(target) < len(self._choices) else None
@@ -237,14 +245,17 @@ class _LmEvalSample:
         """Return the choice that a metric takes as the model's: the likeliest, for some by its length; None without one."""
         likelihoods = [_likelihood(one) for one in self._answers] if self._is_choice else []
         known = [value for value in likelihoods if value is not None]
+        # Only where each choice has a likelihood is the best one known.
         if not known or len(known) != len(self._choices) or metric not in _LENGTHS:
             return None
+        # acc_norm divides by characters and acc_bytes by bytes, as lm-eval does.
         weighed = [value / max(1, _LENGTHS[metric](text)) for value, text in zip(known, self._choices, strict=True)]
         return weighed.index(max(weighed))
 
     def _marks(self) -> Iterator[ImportedScore]:
         words = next((one for one in self._answers if isinstance(one, str)), "")
         filtered = self._sample.text("filter")
+        # Older files list no metrics; there every member that is not known is one.
         named = self._sample.list("metrics") or [name for name in self._sample.names() if name not in _KNOWN]
         for name in named:
             chosen = self._chosen(str(name))
@@ -252,6 +263,7 @@ class _LmEvalSample:
             worth = float(value) if isinstance(value, bool) else number(value)
             why_none = "the sample has no value of the metric" if value is None else f"its value is {kind(value)}"
             yield ImportedScore(
+                # One metric may be computed after several filters, each of which is a score of its own.
                 scorer=str(name) if filtered in ("", _NO_FILTER) else f"{name},{filtered}",
                 value=worth,
                 reason="" if worth is not None else why_none,
@@ -263,6 +275,7 @@ class _LmEvalSample:
 def _calls(arguments: Any) -> list[tuple[Any, Any]]:
     """Return the first and last argument of each request: an object of objects, or a list of lists in older files."""
     if isinstance(arguments, dict):
+        # Newer versions write objects with numbered names, older ones lists.
         arguments = [list(call.values()) if isinstance(call, dict) else call for call in arguments.values()]
     calls = [call for call in arguments if isinstance(call, list) and call] if isinstance(arguments, list) else []
     if not calls:

@@ -30,6 +30,7 @@ def asked(given: Any, reading: ImportState) -> ImportedPrompt:
     if not messages:
         raise RowRefused("the prompt has no text")
     prompt = next((message["content"] for message in reversed(messages) if message["role"] == "user"), messages[-1]["content"])
+    # One message of a user is the prompt; anything else needs its roles.
     return ImportedPrompt(prompt, messages if len(messages) > 1 or messages[0]["role"] != "user" else [])
 
 
@@ -52,6 +53,7 @@ def content_text(content: Any, reading: ImportState) -> str:
     texts: list[str] = []
     for part in content:
         form = part.get("type") if isinstance(part, dict) else kind(part)
+        # A refusal is what the model answered.
         said = part.get("text", part.get("refusal")) if isinstance(part, dict) else None
         if isinstance(said, str):
             texts.append(said)
@@ -86,6 +88,7 @@ def turns_of(messages: Sequence[ImportedMessage], reading: ImportState) -> list[
             turns += _replies(said, reading)
         else:
             reading.leave_out(f"message of role {said.role} in a conversation")
+    # Numbered last, since messages that are left out must not leave gaps.
     return [{"turn_id": number, **turn} for number, turn in enumerate(turns, 1)]
 
 
@@ -96,6 +99,7 @@ def _replies(said: ImportedMessage, reading: ImportState) -> Iterator[Row]:
     for place, call in enumerate(said.calls):
         text = said.text if place == 0 else ""
         if not text.strip():
+            # conversation_v1 asks for text in a reply, and a use of a tool may have none.
             reading.leave_out("text of a reply that only uses a tool, named in its place")
         given = call.given if isinstance(call.given, dict) else {"value": call.given}
         used = {"tool_used": call.name, "tool_input": given, "tool_output": call.output}

@@ -24,6 +24,7 @@ def read_openai_evals(sources: list[ImportSource], reading: ImportState) -> Iter
     """Yield the samples of all JSONL files; entries of registry files name the eval that they belong to."""
     reading.tool = "openai evals"
     names: dict[str, str] = {}
+    # The registry first: samples are named by the eval that lists them, in whatever order the files were given.
     for source in sources:
         if source.ending in _YAML:
             names |= _read_registry(source, reading)
@@ -62,6 +63,7 @@ def _dataset(source: ImportSource, names: dict[str, str]) -> str:
     """Return the eval that the registry files name for a file, by the end of its path; else the file's own name."""
     path = PurePosixPath(source.path.absolute().as_posix())
     for samples, name in names.items():
+        # By the last parts of the path, since a registry names its files relative to its own data folder.
         if path.parts[-len(PurePosixPath(samples).parts) :] == PurePosixPath(samples).parts:
             return name
     return source.path.name.partition(".")[0]
@@ -73,6 +75,7 @@ def _question(sample: LazyObject, dataset: str, reading: ImportState) -> Importe
     for name in sample.names():
         reading.leave_out(f"sample.{name}", int(name not in _MEMBERS and name in sample))
     return ImportedQuestion(
+        # The id is a digest of the question: samples have none, and their line may change.
         id=f"{dataset}:{digest(given.prompt, given.messages, ideal)}",
         dataset=dataset,
         prompt=given.prompt,
@@ -88,6 +91,7 @@ def _ideal(value: Any) -> list[str]:
     strange = [one for one in texts if not isinstance(one, str)]
     if strange:
         raise RowRefused(f"an ideal answer is {kind(strange[0])}")
+    # Repeated answers would count as several references.
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
@@ -114,6 +118,7 @@ def read_openai_batch(sources: list[ImportSource], reading: ImportState) -> Iter
                 source.tally.refuse(str(problem), line=line)
                 continue
             yield item, source, line
+    # After all answers, since only then is it known what was never answered.
     yield from asked_for.unanswered()
 
 
@@ -135,6 +140,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Requests:
+    # A batch may have 50,000 requests: their places are kept in memory, and not their texts.
     """Requests of a batch by custom_id; their texts are read again when an answer needs them."""
 
     def __init__(self, sources: list[ImportSource], reading: ImportState) -> None:
@@ -162,6 +168,7 @@ class _Requests:
             source.tally.refuse(str(problem), line=place.line)
             return
         if not self._ids.add(custom_id):
+            # The API refuses repeated ids; a file with one was not sent as it is.
             source.tally.skip("there is an earlier request of that id", line=place.line, record_id=custom_id)
             return
         self._places.append(place)
@@ -182,6 +189,7 @@ class _Requests:
             code, message = _problem(error, body, status)
             return msgspec.structs.replace(item, error_code=code, error=message)
         answer = self._answer(body, str(response.get("request_id") or ""))
+        # Tool calls without text are an answer of their own kind, which no grader here can read.
         if _calls_tools(body) and (answer is None or not answer.text.strip()):
             said = "the reply holds tool calls and no text; tool calls are not graded"
             return msgspec.structs.replace(item, error_code="tool_call_only", error=said)
@@ -200,13 +208,16 @@ class _Requests:
                 item = msgspec.structs.replace(
                     self._request(number), error_code="no_output", error="the batch has no output for it"
                 )
+                # The caller counts the item that is yielded.
                 place.source.tally.emitted -= 1
                 yield item, place.source, place.line
 
     def _request(self, number: int) -> ImportedItem:
         place = self._places[number]
         request = LazyObject(
-            place.source.opened.part(place.start, place.start + place.size).removeprefix(b"\xef\xbb\xbf"), "the request"
+            # A byte order mark is only at the beginning of the file, and belongs to its first request.
+            place.source.opened.part(place.start, place.start + place.size).removeprefix(b"\xef\xbb\xbf"),
+            "the request",
         )
         body = request.mapping("body")
         given = self._asked(body)
@@ -228,6 +239,7 @@ class _Requests:
         given = body["messages"] if "messages" in body else body.get("input")
         instructions = body.get("instructions")
         if isinstance(instructions, str) and instructions.strip():
+            # The Responses API has instructions beside its input; in a conversation they are the first message.
             told = given if isinstance(given, list) else [{"role": "user", "content": given}]
             given = [{"role": "system", "content": instructions}, *told]
         return asked(given, self._reading)
@@ -238,6 +250,7 @@ class _Requests:
         choice = mapping(choices[0]) if choices else {}
         message = mapping(choice.get("message"))
         refusal = message.get("refusal")
+        # A refusal stands in place of the content.
         given = refusal if message.get("content") is None else message["content"]
         self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
         if given is None and not any(one.get("type") == "message" for one in mappings(body.get("output"))):
@@ -276,6 +289,7 @@ def _custom_id(row: LazyObject) -> str:
 
 def _problem(error: Any, body: Any, status: Any) -> tuple[str, str]:
     """Return code and message of an error, from each place where the API reports one."""
+    # Three places: the line, the body of an HTTP error, and a failed response in a body.
     given = error or mapping(body).get("error")
     said = given if isinstance(given, dict) else {"message": given}
     code = str(said.get("code") or said.get("type") or f"http_{status}")
@@ -287,6 +301,7 @@ def _usage(usage: Row) -> Usage:
     details = mapping(usage.get("prompt_tokens_details")) or mapping(usage.get("input_tokens_details"))
     thought = mapping(usage.get("completion_tokens_details")) or mapping(usage.get("output_tokens_details"))
     return Usage(
+        # Chat completions and responses name the same counts differently.
         input_tokens=tokens(usage.get("prompt_tokens", usage.get("input_tokens"))),
         output_tokens=tokens(usage.get("completion_tokens", usage.get("output_tokens"))),
         total_tokens=tokens(usage.get("total_tokens")),

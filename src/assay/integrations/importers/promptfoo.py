@@ -43,6 +43,7 @@ def read_promptfoo(sources: list[ImportSource], reading: ImportState) -> Iterato
             yield from read_config(source, _yaml(source), reading)
             continue
         document = _open_results(source)
+        # Results have a member `results`; a config in JSON has not.
         if "results" in document:
             yield from _results(source, document, reading=reading, before=before)
         else:
@@ -88,6 +89,7 @@ def _results(
         if before.has(item, members.get("id")):
             source.tally.skip("the same result came before", line=line, record_id=item.question.id)
             continue
+        # `--repeat` of promptfoo writes the same test several times: each is another answer to the same record.
         yield msgspec.structs.replace(item, sample=before.asked(item)), source, line
 
 
@@ -102,6 +104,7 @@ class _EarlierResults:
         """Return whether the result of that id came before; one without an id is always new."""
         key = (item.candidate, item.question.id, str(result_id))
         is_known = bool(result_id) and key in self._known
+        # Added even if known, so that a third copy is found as well.
         self._known.add(key)
         return is_known
 
@@ -136,6 +139,7 @@ class _PromptfooResult:
             error_code=code,
             error=error,
             started_at=started_at,
+            # The time of a failed call says nothing about the model.
             latency_ms=None if code else amount(result.get("latencyMs")),
         )
 
@@ -163,6 +167,8 @@ class _PromptfooResult:
     def _error(self) -> tuple[str, str]:
         """Return code and message where nothing was evaluated; a failed assertion is not an error, though listed as one."""
         error = self._result.get("error")
+        # A result without grading was not evaluated, whatever its `error` says: failed assertions are listed
+        # there too.
         is_error = self._result.get("failureReason") == _ERROR or self._result.get("gradingResult") is None
         return ("result_error", first_line(error) or "the test was not evaluated") if is_error else ("", "")
 
@@ -177,12 +183,14 @@ class _PromptfooResult:
             self._reading.leave_out("test without assertions, which promptfoo counts as passed", int(bool(grading)))
         passed = self._result.get("success")
         yield ImportedScore(
+            # A check that broke leaves the test's score meaningless, since it is a weighted mean over all checks.
             scorer=SCORER,
             value=None if thrown else value,
             passed=passed if isinstance(passed, bool) and not thrown else None,
             explanation=_failed_checks(components) or reason,
             reason=thrown,
         )
+        # Reversed, so that the first reason of a metric stays.
         lost = dict(reversed(broken))
         for name, one in mapping(self._result.get("namedScores")).items():
             yield ImportedScore(scorer=name, value=None if name in lost else number(one), reason=lost.get(name, ""))

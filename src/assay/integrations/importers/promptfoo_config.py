@@ -61,6 +61,7 @@ def filled_in(text: str, variables: Mapping[str, Any], reading: ImportState) -> 
         value = variables[match["name"]]
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
+    # Logic of templates (Nunjucks) would have to be executed, which may run code.
     if _TEMPLATE.search(_VARIABLE.sub("", text)):
         reading.leave_out("template with logic, kept as it stands")
     return _VARIABLE.sub(value_of, text)
@@ -77,6 +78,7 @@ def demands(asserted: Any, variables: Mapping[str, Any], reading: ImportState) -
     rubric: list[Row] = []
     for assertion in _flat(asserted, reading):
         form = str(assertion.get("type"))
+        # Filled before the check for files, since a value may be one.
         values = [filled_in(value, variables, reading) for value in _values(assertion.get("value"))]
         is_file = any(value.startswith(FILE) for value in values)
         if form in _REFERENCES and values and not is_file:
@@ -87,6 +89,7 @@ def demands(asserted: Any, variables: Mapping[str, Any], reading: ImportState) -
             reading.leave_out(f"assert {form}" + (" from a file" if is_file else ""))
         for name in ("threshold", "provider", "transform"):
             reading.leave_out(f"assert.{name}", int(assertion.get(name) is not None))
+    # Repeated references would be judged twice.
     return AnswerRequirements(list(dict.fromkeys(value for value in references if value.strip())), rubric)
 
 
@@ -109,6 +112,7 @@ def _values(value: Any) -> list[str]:
 def _title(form: str, values: list[str]) -> str:
     """Return the title of a check for a judge; empty for a check that has none."""
     if form in _RUBRICS:
+        # A rubric is a demand in words already.
         return "; ".join(values)
     plain = form.removeprefix(_NOT)
     if plain not in _TITLES or (not values and plain != "is-refusal"):
@@ -153,6 +157,8 @@ def without_verdict(components: list[Row]) -> Iterator[tuple[str, str]]:
     for component in components:
         assertion = mapping(component.get("assertion"))
         reason = first_line(component.get("reason"))
+        # Whether a check came to a verdict is only in the words of its reason: promptfoo writes 0 for one that
+        # broke, and versions before `graderError` note nothing else.
         if _is_broken(component, str(assertion.get("type") or ""), reason):
             yield str(assertion.get("metric") or ""), reason or "the grader failed"
         yield from without_verdict(mappings(component.get("componentResults")))
@@ -162,6 +168,8 @@ def _is_broken(component: Row, form: str, reason: str) -> bool:
     # Newer versions say it themselves, at least of some of their graders.
     if mapping(component.get("metadata")).get("graderError") is True or _THROWN.match(reason):
         return True
+    # Other checks are computed by promptfoo itself, so a reason that looks like an error of an API is a text of
+    # the model.
     return form.removeprefix(_NOT) in _JUDGED and _NO_ANSWER.match(reason) is not None
 
 
@@ -189,6 +197,7 @@ class ConfigFiles:
 
     def __init__(self, source: ImportSource, reading: ImportState) -> None:
         self._source = source
+        # Resolved, so that a symlink out of the folder is found below.
         self._root = source.path.absolute().parent.resolve()
         self._reading = reading
 
@@ -198,6 +207,7 @@ class ConfigFiles:
         if path is None:
             return
         text = self._bytes(path).decode("utf-8", "replace")
+        # Three dashes on a line separate prompts in a text file, as promptfoo reads them.
         yield from [text] if path.suffix != ".txt" else (part.strip() for part in text.split("\n---\n") if part.strip())
 
     def filled(self, variables: Row) -> Row:
@@ -215,6 +225,7 @@ class ConfigFiles:
             return
         if path.suffix.lower() in _YAML:
             document = parse_yaml(self._bytes(path))
+            # A list with None stands for a file that is no list: one test is then reported as left out.
             found = document.value if not document.flaws and isinstance(document.value, list) else [None]
             self._reading.leave_out("test in a file that is no object", sum(not isinstance(test, dict) for test in found))
             yield from (test for test in found if isinstance(test, dict))
@@ -240,6 +251,8 @@ class ConfigFiles:
 
     def _path(self, address: str, endings: frozenset[str], *, limit: int = MAX_FILE_BYTES) -> Path | None:
         """Return the file behind an address; None where it was not asked for, is not there, or is somewhere else."""
+        # `..` and symlinks are resolved before the check: a config from outside must not read other files of this
+        # machine.
         path = (self._root / address.removeprefix(FILE)).resolve()
         if not self._reading.follows_files:
             self._reading.leave_out("file:// (add --with-files)")
@@ -247,6 +260,7 @@ class ConfigFiles:
             self._reading.leave_out("file:// outside of the config's folder")
         elif path.suffix.lower() not in endings:
             self._reading.leave_out(f"file:// of type {path.suffix or 'none'}")
+        # The size is checked before reading, and devices are no files.
         elif not path.is_file() or path.stat().st_size > limit:
             self._reading.leave_out("file:// that cannot be read")
         else:
@@ -263,6 +277,7 @@ class ConfigFiles:
 def _parse_expected(text: str) -> Row:
     """Parse `contains: Danish` as an assertion; without a type the whole cell is the expected answer."""
     form, colon, value = text.partition(":")
+    # `type: value` with a type in lower case; other colons belong to the answer.
     is_typed = bool(colon) and form.replace("-", "").isalnum() and form == form.lower() and " " not in form
     return {"type": form, "value": value.strip()} if is_typed else {"type": "equals", "value": text}
 
@@ -293,6 +308,7 @@ def read_config(source: ImportSource, config: Row, reading: ImportState) -> Iter
     dataset = str(config.get("description") or source.path.name.partition(".")[0])
     for number, test in enumerate(_tests(config.get("tests"), files, reading), 1):
         for values in _combinations(test, given, reading):
+            # Each prompt makes a question of each test.
             source.tally.read += len(prompts)
             variables = files.filled(values)
             yield from _questions(source, reading, prompts=prompts, test=_Test(test, given, variables), place=(dataset, number))
@@ -342,6 +358,7 @@ def _questions(
 
 def _fill_prompt(prompt: str, variables: Row, reading: ImportState) -> str:
     """Return the prompt with its variables; raises RowRefused where the value of one is in a file that was not read."""
+    # A prompt with the address of a file in place of its text would ask another question.
     unread = next((name for name in variables_in(prompt) if is_file(variables.get(name))), None)
     if unread is not None:
         raise RowRefused(f"the value of {unread!r} is in a file that was not read")
@@ -351,6 +368,8 @@ def _fill_prompt(prompt: str, variables: Row, reading: ImportState) -> str:
 def question_of(given: ImportedPrompt, demanded: AnswerRequirements, *, dataset: str, metadata: Row) -> ImportedQuestion:
     """Return the question of one prompt and one test; its id depends on both alone, so that configs and results agree on it."""
     return ImportedQuestion(
+        # The id is a digest of what is asked and demanded, so that the same question has the same id in configs
+        # and results.
         id=f"promptfoo:{digest(given.prompt, given.messages, demanded.references, demanded.rubric)}",
         dataset=dataset,
         prompt=given.prompt,
@@ -363,6 +382,7 @@ def question_of(given: ImportedPrompt, demanded: AnswerRequirements, *, dataset:
 
 def chat_or_text(prompt: str) -> Any:
     """Return the messages of a prompt that is written as JSON; any other prompt unchanged."""
+    # JSON chats begin with a bracket; parsing every prompt as JSON would be slow.
     if not prompt.lstrip().startswith("["):
         return prompt
     document = parse_json(prompt)
@@ -402,6 +422,7 @@ def _combinations(test: Row, shared: Row, reading: ImportState) -> Iterator[Row]
     combined = product(*choices)
     for values in islice(combined, MAX_COMBINATIONS):
         yield dict(zip(merged, values, strict=True))
+    # One more than the limit is looked at, to say that something was left out.
     if next(combined, None) is not None:
         reading.leave_out(f"combinations of variables beyond {MAX_COMBINATIONS:,}")
 

@@ -29,6 +29,7 @@ class Archive:
     def __init__(self, path: Path) -> None:
         """Open an archive; raises SourceUnreadable for one that cannot be used."""
         self._name = str(path)
+        # Kept open: entries are read by their places, one at a time.
         self._stream: BinaryIO = path.open("rb")
         try:
             self._entries = self._read_directory()
@@ -40,9 +41,11 @@ class Archive:
         with zipfile.ZipFile(self._stream) as archive:
             listed = archive.infolist()
         # ZipFile closes nothing that it has not opened itself.
+        # Only the directory is read by ZipFile; entries are unpacked below, each within its bounds.
         if len(listed) > MAX_ENTRIES:
             raise ValueError(f"it has {len(listed):,} entries, at most {MAX_ENTRIES:,} are read")
         # Each entry may be within its own bound, and many of them the same bytes.
+        # The size that the directory claims: nothing is unpacked for this check.
         size, most = sum(entry.file_size for entry in listed), max(MAX_ENTRY_BYTES, self._stream.seek(0, SEEK_END) * _MAX_RATIO)
         if size > most:
             raise ValueError(f"its entries grow to {size:,} bytes, at most {most:,} are read")
@@ -80,6 +83,7 @@ class Archive:
             raise ValueError(f"it grows to {entry.file_size:,} bytes, at most {most:,} are read")
         content = _inflate(entry.compress_type, self._read_packed(entry), size=entry.file_size)
         if len(content) != entry.file_size or zlib.crc32(content) != entry.CRC:
+            # Size and checksum of the directory, so that an entry that was changed behind it is found.
             raise ValueError("its content does not match its size and checksum")
         return content
 
@@ -87,6 +91,7 @@ class Archive:
         """Return the entry's own bytes; only its local header states the length of what precedes them."""
         self._stream.seek(entry.header_offset)
         header = _LOCAL_HEADER.unpack(self._stream.read(_LOCAL_HEADER.size))
+        # The directory may point anywhere in the file.
         if header[0] != b"PK\x03\x04":
             raise ValueError("there is no entry where the directory says")
         self._stream.seek(header[-2] + header[-1], 1)
@@ -98,6 +103,7 @@ def _inflate(method: int, packed: bytes, *, size: int) -> bytes:
     if method == _STORED:
         return packed
     if method == _DEFLATED:
+        # One byte more than stated: a longer content is found without unpacking it.
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, size + 1)
     if method == _ZSTANDARD:
         with _zstandard_reader(packed) as reader:
@@ -115,6 +121,7 @@ def _zstandard_reader(packed: bytes) -> Any:
     """Return a reader of what Zstandard has packed, by whichever package is installed; its errors become ValueError."""
     try:
         return _ZstandardPackage(packed)
+    # The package is optional; pyarrow can read the same.
     except ImportError:
         pass
     try:

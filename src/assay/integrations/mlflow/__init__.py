@@ -19,6 +19,7 @@ _HOMES = {
 __all__ = ["Destination", "PushResult", "assay_scorer", "mlflow_scorer", "push"]
 
 
+# mlflow takes seconds to import, and is an extra.
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name not in _HOMES:

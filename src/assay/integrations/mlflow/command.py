@@ -77,6 +77,7 @@ def mlflow_command() -> None:
 @click.pass_context
 def push_command(context: click.Context, /, **given: Any) -> None:
     """Push one finished run."""
+    # Before the run is opened, since an address may be refused without any work.
     place = destination(given["uri"], given["experiment"])
     to = msgspec.structs.replace(place, traces=read_choice(given["traces"]), labels=given["labels"] or "")
     pushed = _push_with_progress(api.open_run(given["run"], runs_dir=given["runs_dir"]), to)
@@ -94,7 +95,9 @@ def push_after_run(run_id: str, shown: OutputOptions) -> None:
         pushed = _push_with_progress(api.open_run(run_id, runs_dir=shown.runs_dir), to)
     except AssayError as problem:
         named = ("--experiment", shown.experiment) if shown.experiment else ()
+        # Shown without user name and password: the line may end up in a log of a CI system.
         later = command_line("mlflow", "push", run_id, "--uri", shown_uri(shown.mlflow or ""), *named, shown=shown)
+        # A warning and not an error: the run itself is complete, and its exit code must not depend on MLflow.
         exits.print_error(f"the run is not in MLflow: {problem.message}", hint=f"the run is unchanged; push it later: {later}")
         return
     if not shown.is_quiet:
@@ -124,6 +127,7 @@ class _Progress:
             self.meter.begin(what)
             self._what = what
         self.meter.count(done, total)
+        # A terminal has the bar.
         if not sys.stderr.isatty() and time.monotonic() - self._said >= LINE_EVERY:
             self._said = time.monotonic()
             click.echo(f"MLflow: {done:,} of {total:,} {what}", err=True)

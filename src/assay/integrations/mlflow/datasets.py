@@ -34,13 +34,17 @@ class EvaluationDataset(msgspec.Struct, frozen=True):
 
 def push_dataset(run: api.RunReader, tracking: TrackingConnection, target: TrackedRun) -> EvaluationDataset:
     """Keep the records of a run as a dataset, once for all runs over the same ones, and name it as the run's input."""
+    # Sorted, so that the order of the records does not matter; hashes are of the records as they were graded.
     hashes = sorted({line.record_sha256 for line in run.predictions()})
     digest = sha256_hex("\n".join(hashes).encode())
+    # The digest is part of the name: two versions of a dataset are two datasets of MLflow.
     name = f"{_UNQUOTABLE.sub('_', run.run_manifest.dataset_id)[:LONGEST_NAME]}@{digest[:12]}"
     stored = _find_dataset(tracking, name, target) or _create_dataset(tracking, name, target=target, tags=_tags(run, digest))
+    # A push that was interrupted left fewer records than the dataset has.
     if _count(stored) < len(hashes):
         records = _records(run)
         while part := list(islice(records, AT_ONCE)):
+            # Upsert: MLflow recognises a record by its inputs, so repeating adds nothing.
             tracking.store.upsert_dataset_records(stored.dataset_id, part)
     dataset = EvaluationDataset(stored.dataset_id, name, digest[:DIGEST], len(hashes))
     _name_as_input(tracking, target, dataset)
@@ -62,6 +66,7 @@ def _tags(run: api.RunReader, digest: str) -> dict[str, str]:
     return {CONTENT_TAG: digest, "assay.contract": manifest.contract, "assay.dataset_version": manifest.dataset_version}
 
 
+# MLflow keeps the number of records in the profile of a dataset, as JSON.
 def _count(stored: Any) -> int:
     profile = msgspec.json.decode(stored.profile) if stored.profile else {}
     return int(profile.get("num_records") or 0)

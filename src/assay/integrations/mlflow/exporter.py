@@ -67,6 +67,7 @@ def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
     if choice == "failed":
         return _failed_records(run)
     lines = [(line.record_sha256, line.index) for line in run.predictions()]
+    # A limit of all records means no selection, which needs no set of places.
     limit = len(lines) if choice == "all" else 0 if choice == "none" else choice
     if limit >= len(lines):
         return SelectedRecords(len(lines), None)
@@ -76,6 +77,7 @@ def chosen_records(run: api.RunReader, choice: Choice) -> SelectedRecords:
         if limit
         else f"{left}; --traces all sends them"
     )
+    # The smallest hashes: a random sample that is the same for every run over the dataset.
     return SelectedRecords(limit, frozenset(index for _, index in nsmallest(limit, lines)), how)
 
 
@@ -163,6 +165,7 @@ def _check(run: api.RunReader) -> None:
         raise UsageProblem(
             f"run '{result.run_id}' is unfinished: it is {result.state}", hint=f"resume it: assay resume {result.run_id}"
         )
+    # A push publishes the artifacts, so they are verified like any publication.
     problems = api.verify(result.run_id, runs_dir=run.folders.runs_dir)
     if problems:
         raise RunDamaged(f"run '{result.run_id}' is not as it was published: {problems[0]}")
@@ -188,13 +191,18 @@ class _Push:
                 f"{run_data.slices_left_out:,} values of slices have no metrics of their own; metrics_by_slice.json has them"
             )
         experiment_id = self._tracking.experiment_id(experiment)
+        # Found by two tags: a run id may have been used again after its folder was removed, and then the manifest
+        # differs.
         found = self._tracking.find_run(experiment_id, {name: run_data.tags[name] for name in (RUN_TAG, MANIFEST_TAG)})
         target = found or self._create(experiment_id, run_data.tags)
+        # Parameters and metrics before the large parts, so that a push that breaks off leaves a run that can be
+        # compared.
         self._tracking.log_figures(target.run_id, run_data.parameters, run_data.metrics, at_ms=self._moment("completed_at"))
         files_sent = self._tracking.upload(target.run_id, self._run.artifacts()) + self._send_eval_run(target)
         sender = TraceSender(self._tracking, target)
         traces_sent = self._send_records(sender, target)
         self._end(target)
+        # A push that sent nothing is no event.
         if found is None or traces_sent or files_sent:
             self._note(target)
         return PushResult(
@@ -246,6 +254,7 @@ class _Push:
 
     def _trace_context(self, target: TrackedRun, filled: Sequence[api.KeptLabel]) -> TraceContext:
         # A label in the file replaces one that the same rater gave on the pages.
+        # Labels of the file come later in the chain, so they win.
         said = {(label.answer, label.rater): label for label in (*api.kept_labels(self._run), *filled)}
         labels: dict[tuple[str, str, int], list[api.KeptLabel]] = {}
         for label in said.values():
@@ -258,11 +267,13 @@ class _Push:
             started_at=self._manifest.started_at or self._manifest.created_at,
             dataset_id=self._manifest.dataset_id,
             providers={model.name: model.provider for model in models},
+            # Many criteria would each be a column in MLflow's tables; then they share one name.
             has_own_names=len(criteria) <= MOST_CRITERIA,
             labels=labels,
         )
 
     def _end(self, target: TrackedRun) -> None:
+        # The description needs the notes of all parts, so it is written at the end.
         self._tracking.tag_run(target.run_id, {"mlflow.note.content": self._description()})
         status = _STATUS.get(self._manifest.status, "FINISHED")
         self._tracking.end_run(target.run_id, status, end_ms=self._moment("completed_at"))

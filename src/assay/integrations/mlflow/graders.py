@@ -49,9 +49,11 @@ class MlflowGrader:
 
     def _mark(self, said: Any) -> tuple[str, Judgement]:
         """Return the name and the judgement of one value, or of one Feedback."""
+        # A judge of MLflow reports its own failure as a feedback without a value.
         error = getattr(said, "error", None)
         if error is not None:
             raise ScorerFailed(f"the scorer '{self.name}' says {error.error_code}: {error.error_message}")
+        # MLflow's ratings are Enums, alone or as the value of a Feedback.
         value = getattr(said, "value", said) if not isinstance(said, Enum) else said.value
         value = value.value if isinstance(value, Enum) else value
         return getattr(said, "name", self.name) or self.name, self._judgement(value, getattr(said, "rationale", None) or "")
@@ -62,6 +64,7 @@ class MlflowGrader:
         if isinstance(value, str):
             return self._in_words(value, why)
         if isinstance(value, int | float):
+            # Without a limit the run's own threshold decides.
             passed = None if self._pass_at is None else value >= self._pass_at
             return Judgement(score=(value - self._low) / (self._high - self._low), passed=passed, justification=why)
         raise ScorerFailed(f"the scorer '{self.name}' returned {type(value).__name__}, which is not a score")
@@ -71,6 +74,7 @@ class MlflowGrader:
         if score is None:
             known = ", ".join(self._words)
             raise ScorerFailed(f"the scorer '{self.name}' says '{value[:80]}'; known words are {known} (words= names others)")
+        # A word between yes and no has a score, and no verdict of its own.
         return Judgement(score=score, passed=score == 1.0 if score in (0.0, 1.0) else None, justification=why)
 
 
@@ -86,6 +90,7 @@ def mlflow_scorer(
             f"{type(scorer).__name__} is not a scorer of MLflow", hint="decorate the function with mlflow.genai.scorers.scorer"
         )
     wanted = inspect.signature(scorer.__call__).parameters
+    # Scorers of traces or sessions need what only MLflow's own evaluation has.
     needs = [name for name in ("trace", "session") if name in wanted and wanted[name].default is inspect.Parameter.empty]
     if needs or {"inputs", "outputs"}.isdisjoint(wanted):
         raise UsageProblem(
@@ -108,6 +113,7 @@ def _together(marks: list[tuple[str, Judgement]]) -> Judgement:
     verdicts = [judgement.passed for judgement in judgements]
     return Judgement(
         score=fsum(judgement.score for judgement in judgements) / len(judgements),
+        # One part without a verdict leaves the whole without one.
         passed=all(verdicts) if None not in verdicts else None,
         justification="\n".join(f"{name}: {judgement.justification}" for name, judgement in marks if judgement.justification),
         scores={name: judgement.score for name, judgement in marks},
@@ -131,6 +137,7 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
     unknown = sorted({*options} - {*api.RunRequest.__struct_fields__, "judge"})
     if unknown:
         raise UsageProblem(f"unknown option '{unknown[0]}'", hint="options are those of assay.run, such as judge='openai/gpt-5'")
+    # The slim client lacks the package of scorers.
     try:
         scorers = imported("mlflow.genai.scorers")
     except MissingExtra as problem:
@@ -149,6 +156,7 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
 
 def _grade_answer(document: Json, answer: str, options: Json) -> PredictionLine:
     """Return the prediction of a run over this one record and its answer."""
+    # A run in a temporary folder: prompts, retries and parsing are then those of every run.
     with tempfile.TemporaryDirectory(prefix="assay-") as made:
         folder = Path(made)
         dataset = folder / ("dataset.json" if "records" in document else "dataset.jsonl")
@@ -166,6 +174,7 @@ def _row(inputs: Json, expectations: Json, criteria: Sequence[str]) -> Json:
     """Return the record in the form of the contract that has what it is graded by."""
     same = {"schema_version": "legal_eval_v1", "id": _ID, "dataset": "mlflow", **_question(inputs)}
     rubric = _texts(expectations.get(GUIDELINES)) + _texts(expectations.get(FACTS))
+    # In the order of precision: choices are decided by rule, guidelines one by one, a reference as a whole.
     if expectations.get(CHOICES) and inputs.get("choices"):
         choices = {"choices": inputs["choices"], "correct_choice_ids": _texts(expectations[CHOICES])}
         return {**same, "task_type": "mcq", **choices}
@@ -178,6 +187,7 @@ def _row(inputs: Json, expectations: Json, criteria: Sequence[str]) -> Json:
     wanted = {"expected": {"required_criteria": list(criteria)}} if criteria else {}
     record = {"record_id": _ID, "input": {"prompt": same["prompt"]}, **wanted}
     head = {"dataset_id": "mlflow", "dataset_version": "1", "schema_version": "1.0", "created_at": "1970-01-01T00:00:00Z"}
+    # batch_v1 is the contract whose criteria have names only; its creation time must be set, and is no fact here.
     return {**head, "records": [record]}
 
 
@@ -188,6 +198,7 @@ def _question(inputs: Json) -> Json:
         said = [{"role": message["role"], "content": _text(message["content"])} for message in messages]
         return {"prompt": "\n\n".join(f"{message['role']}: {message['content']}" for message in said), "messages": said, **context}
     named = next((inputs[name] for name in QUESTIONS if inputs.get(name)), None)
+    # A single input is the question, whatever it is called.
     alone = next(iter(inputs.values())) if len(inputs) == 1 else inputs
     return {"prompt": _text(alone if named is None else named), **context}
 
@@ -246,6 +257,7 @@ def _feedbacks(line: PredictionLine, *, name: str, entities: Any) -> list[Any]:
         for member, value in (("passed", line.passed), ("score", line.raw_score))
     ]
     votes = [score for score in line.evaluator_scores if score.judge]
+    # With one judge its vote is the grade, which is there already.
     return made + [_vote(vote, name=name, entities=entities) for vote in votes if len(votes) > 1]
 
 

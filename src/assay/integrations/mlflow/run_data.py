@@ -62,8 +62,10 @@ def run_data_of(run: api.RunReader) -> MlflowRunData:
     """Return the parameters, metrics and tags of a finished run; what is not known is not there, and an error is in no score."""
     result, manifest = run.result, run.run_manifest
     golden, summary = _golden(run), result.summary
+    # Retention may have removed the artifact that they are made of.
     slices = {} if summary is None else _slices(run)
     kept = dict(list(slices.items())[:MOST_SLICES])
+    # golden_v1 prescribes names and values of its metrics, so those of its own artifact come first.
     measured = _own(golden.get("metrics") or ({} if summary is None else _cases(summary, result.gate, manifest)))
     measured |= {} if summary is None else dict(_further(summary))
     for name, values in kept.items():
@@ -106,6 +108,7 @@ def _gates(manifest: Manifest) -> Json:
 
 def _own(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return numbers as MLflow takes them: true is 1, and undefined ones are left out."""
+    # Booleans are ints in Python, and MLflow takes numbers only.
     return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
 
 
@@ -114,6 +117,9 @@ def _further(summary: Summary) -> Iterator[tuple[str, float]]:
     yield from _rates(summary)
     names = ("error_rate", "n_scored", "n_unscored", "invalid_records", "skipped_records")
     yield from _own({name: getattr(summary, name) for name in names}).items()
+    if summary.truncated is not None:
+        figures = msgspec.structs.asdict(summary.truncated)
+        yield from ((f"truncated/{name}", value) for name, value in _own(figures).items())
     for kind, times in summary.latency_ms.by_name().items():
         yield from ((f"latency_ms/{kind}/{name}", value) for name, value in _own(times.figures()).items())
     for kind, tokens in summary.tokens.by_name().items():
@@ -126,6 +132,7 @@ def _further(summary: Summary) -> Iterator[tuple[str, float]]:
 def _amounts(name: str, amount: AmountSummary) -> Iterator[tuple[str, float]]:
     """Return a sum and mean over the records of which it is known, and of how many it is not."""
     yield from ((f"{name}/{member}", value) for member, value in _own({"sum": amount.sum, "mean": amount.mean}).items())
+    # Without both, one number says it all.
     if amount.n_known and amount.n_unknown:
         yield f"{name}/n_unknown", float(amount.n_unknown)
 
@@ -171,8 +178,10 @@ def _slices(run: api.RunReader) -> dict[str, SliceSummary]:
     """Yield every group of every slice with the path of its metrics."""
     found: dict[str, SliceSummary] = {}
     if "metrics_by_slice.json" not in run.artifacts():
+        # Slices are optional in MLflow: the run's own page has them.
         return found
     for name, slices in run.slice_metrics().items():
+        # A slice with one value repeats the metrics of the run.
         if slices.n_values > 1:
             found |= {
                 f"slices/{_plain(name)}/{_plain(NO_VALUE if group.value is None else group.value)}": group
@@ -189,12 +198,14 @@ def _of_slice(group: SliceSummary) -> Iterator[tuple[str, float]]:
 
 def _nameable(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return the metrics under names that MLflow takes; two that would become one keep apart by a hash."""
+    # Part by part: a slash in a name makes MLflow show a group, and one in a value must not.
     return {_fit_name("/".join(map(_plain, name.split("/")))): value for name, value in metrics.items()}
 
 
 def _plain(text: str) -> str:
     """Return text of a dataset or a model as a part of a name, without forbidden characters and different for different texts."""
     plain = _UNNAMEABLE.sub("_", text).strip(" .")
+    # A text that was changed gets a hash, so that two texts never share a metric.
     if plain and plain == text:
         return plain
     return f"{plain if plain.strip('_') else 'value'}-{_digest(text)}"
@@ -219,6 +230,7 @@ def _parameters(manifest: Manifest, golden: Json) -> dict[str, str]:
         "pass_rate_threshold": gates.get("pass_rate"),
         "score_threshold": gates.get("min_score"),
         "max_error_rate": gates.get("max_error_rate"),
+        "max_truncated": gates.get("max_truncated"),
         **golden,
     }
     further = {
@@ -235,6 +247,7 @@ def _parameters(manifest: Manifest, golden: Json) -> dict[str, str]:
         "pass_threshold": plain_number(plan.pass_threshold),
         "case_pass_score": plan.case_pass_score,
     }
+    # MLflow refuses empty parameters.
     return {name: str(value)[:LONGEST_VALUE] for name, value in {**contract, **further}.items() if value not in (None, "")}
 
 
@@ -242,6 +255,7 @@ def _tags(manifest: Manifest) -> dict[str, str]:
     verdict = {"assay.gate": "passed" if manifest.gate.passed else "missed"} if _gates(manifest) else {}
     return {
         RUN_TAG: manifest.run_id,
+        # The manifest's hash identifies the run: an id may be used again.
         MANIFEST_TAG: manifest.own_hash,
         "assay.version": manifest.assay_version,
         "assay.status": manifest.status,

@@ -24,6 +24,7 @@ _LONGEST_TAG = 8_000
 
 def digest_of(trace: Trace) -> str:
     """Return a digest that changes as soon as anything in a trace does."""
+    # Canonical JSON, so that the digest does not depend on the order of members.
     return sha256_hex(canonical_json(msgspec.to_builtins(trace)))[:32]
 
 
@@ -31,6 +32,8 @@ class EntityMapper:
     """Values of ours as entities of MLflow."""
 
     def __init__(self) -> None:
+        # Internal modules of MLflow: its public functions make ids of their own, which would make every push a
+        # new trace.
         self._entities = import_module("mlflow.entities")
         self._span = import_module("mlflow.entities.span").Span
         self._location = import_module("mlflow.entities.trace_location").TraceLocation
@@ -50,6 +53,7 @@ class EntityMapper:
             state=state.ERROR if trace.is_error else state.OK,
             request_preview=trace.question,
             response_preview=trace.answer,
+            # The same for a record in every run, so that its traces can be found together.
             client_request_id=trace.tags["assay.record_sha256"][:LONGEST_CLIENT_ID],
             execution_duration=trace.duration_ms,
             trace_metadata=trace.metadata,
@@ -67,6 +71,7 @@ class EntityMapper:
         else:
             error = None if mark.error is None else self._failure(error_code=mark.error[0], error_message=mark.error[1])
             made = self._entities.Feedback(**said, **when, rationale=mark.rationale, error=error)
+        # Set after construction, since the constructor takes no id; with ours a repeated push overwrites.
         made.assessment_id = mark.mark_id
         return made
 
@@ -88,6 +93,7 @@ class EntityMapper:
             parent=None if span.parent_id is None else self._context(trace.trace_id, span.parent_id),
             # By itself it would name this process.
             resource=self._resource({"service.name": "assay"}),
+            # MLflow reads attributes of spans as JSON.
             attributes={name: json.dumps(value, ensure_ascii=False) for name, value in attributes.items() if value is not None},
             events=self._events(span),
             start_time=span.start_ns,
@@ -97,6 +103,7 @@ class EntityMapper:
         return self._span(readable)
 
     def _context(self, trace_id: str, span_id: str) -> Any:
+        # MLflow's trace id is the OpenTelemetry id with a prefix.
         number = int(trace_id.removeprefix("tr-"), 16)
         return self._api.SpanContext(number, int(span_id, 16), is_remote=False, trace_flags=self._api.TraceFlags(1))
 
@@ -146,6 +153,7 @@ class TraceSender:
     def _read_known(self) -> Iterator[tuple[str, StoredTrace]]:
         token: str | None = None
         while True:
+            # Spans are left out: the digest in a tag says whether they are the same.
             page = self._tracking.client.search_traces(
                 locations=[self._run.experiment_id],
                 run_id=self._run.run_id,
@@ -180,12 +188,14 @@ class TraceSender:
 
     def _is_changed(self, trace: Trace) -> bool:
         known = self._known.get(trace.trace_id)
+        # Withdrawn labels change a trace without changing its digest, as they are not part of it any more.
         return known is None or known.digest != digest_of(trace) or bool(self._withdrawn_labels(trace))
 
     def _withdrawn_labels(self, trace: Trace) -> list[str]:
         """List the labels that MLflow has of a trace and that were withdrawn here."""
         known, kept = self._known.get(trace.trace_id), {mark.mark_id for mark in trace.marks}
         labels = known.labels if known is not None else {}
+        # A label of a file is only withdrawn by a newer file of the same rater; other files are not known here.
         return sorted(mark for mark, rater in labels.items() if mark not in kept and (not rater or rater in self._raters))
 
     def _send_one(self, trace: Trace) -> None:
@@ -200,6 +210,7 @@ def _stored_trace(found: Any) -> StoredTrace:
         for mark in found.assessments
         if LABEL_NOTE in (mark.metadata or {})
     }
+    # A trace without its spans is incomplete, and an empty digest makes it be sent again.
     return StoredTrace(found.tags.get(DIGEST_TAG, "") if SPANS_TAG in found.tags else "", labels)
 
 
@@ -210,6 +221,7 @@ def _batches(traces: Iterable[Trace]) -> Iterator[list[Trace]]:
     for trace in traces:
         batch.append(trace)
         size += len(msgspec.json.encode(trace))
+        # Both limits: records may have 256 KB, and requests of MLflow's servers are limited.
         if len(batch) >= BATCH or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0

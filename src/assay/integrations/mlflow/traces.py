@@ -102,6 +102,7 @@ class TraceContext(msgspec.Struct, frozen=True, kw_only=True):
 def trace_of(entry: RecordDetails, setting: TraceContext) -> Trace:
     """Return the trace of one record, the same whenever it is made: its ids come from the run in MLflow and the record's place."""
     asked, line = entry.input, entry.prediction
+    # Ids follow from the run in MLflow and the place of the record, so a repeated push finds its own traces.
     trace_id = f"tr-{_digest(setting.mlflow_run_id, line.index)[:32]}"
     spans = tuple(_spans(entry, trace_id, setting))
     root = spans[0]
@@ -123,6 +124,7 @@ def trace_of(entry: RecordDetails, setting: TraceContext) -> Trace:
 
 def inputs_of(asked: Case) -> Json:
     """Return the candidate's input in the form of MLflow's datasets and traces."""
+    # Messages are what was sent; prompt repeats the last of them.
     given: Json = {"messages": _plain_list(asked.messages)} if asked.messages else {"prompt": asked.prompt}
     fields = {field.name: field.text for field in question_fields(asked)}
     further: Json = {**fields, "context": asked.model_context, "choices": _plain_list(asked.choices)}
@@ -139,6 +141,7 @@ def expectations_of(asked: Case) -> Json:
     if asked.correct_choice_ids:
         found[CHOICES] = list(asked.correct_choice_ids)
     for field in grading_fields(asked):
+        # A field may have the name of an expectation of ours, which counts.
         found.setdefault(field.name, field.text)
     return found
 
@@ -171,6 +174,7 @@ def _tags(asked: Case, line: PredictionLine, *, tries: int) -> dict[str, str]:
 def _spans(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterator[TraceSpan]:
     line, asked = entry.prediction, entry.input
     calls = [_call(attempt, entry, trace_id=trace_id, setting=setting) for attempt in entry.attempts]
+    # A record without any call has no times of its own.
     start = min((call.start_ns for call in calls), default=_nanoseconds(setting.started_at))
     yield TraceSpan(
         span_id=_root(trace_id),
@@ -192,6 +196,7 @@ def _call(attempt: AttemptLine, entry: RecordDetails, *, trace_id: str, setting:
     start = _nanoseconds(attempt.at)
     again = f" (round {attempt.record_attempt})" if attempt.record_attempt > 1 else ""
     is_candidate = attempt.stage == "candidate"
+    # The candidate's text is stored once, with the record; attempts hold the replies of judges.
     said = None if attempt.error_code else entry.prediction.model_response if is_candidate else attempt.response
     return TraceSpan(
         span_id=_digest(trace_id, attempt.attempt)[:16],
@@ -268,6 +273,8 @@ def _grades(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Itera
     if line.profile_score is not None:
         yield _mark(trace_id, "profile_score", line.profile_score, by=("CODE", "profile"))
     titles = {criterion.id: criterion.description or criterion.title for criterion in entry.input.criteria}
+    # Numbered: the id of a mark is a hash of what it is about, and a judge may vote on a criterion more than
+    # once.
     for number, score in enumerate(line.evaluator_scores):
         yield _vote(
             trace_id, score, number=number, title=titles.get(score.criterion, ""), setting=setting, evaluator=line.evaluator
@@ -337,4 +344,5 @@ def _json(value: Any) -> str:
 
 
 def _nanoseconds(moment: str) -> int:
+    # Milliseconds are what artifacts have; more digits would be noise of floats.
     return round(datetime.fromisoformat(moment).timestamp() * 1_000) * 1_000_000

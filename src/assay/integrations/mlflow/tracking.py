@@ -34,6 +34,7 @@ _LOGIN = re.compile(r"[^/]*:.*@", re.DOTALL)
 
 def shown_uri(uri: str) -> str:
     """Return an address for display, however it is written: without user name, password and query."""
+    # Parsed by hand first: `urlsplit` raises for some addresses, and a password must not be shown even then.
     with_host = _WITH_HOST.fullmatch(uri)
     if with_host is None:
         # A path, or an address whose scheme was left out.
@@ -58,6 +59,7 @@ def check_uri(uri: str) -> None:
     address = _split(uri)
     scheme = address.scheme.partition("+")[0]
     # One letter is a drive, and what follows is a path.
+    # Entry points last, since reading those of all packages takes a while.
     if scheme not in SCHEMES and len(scheme) > 1 and scheme not in entry_points(group="mlflow.tracking_store").names:
         raise UsageProblem(
             f"'{shown_uri(uri)}' is not an address that MLflow takes: unknown scheme '{scheme}://'",
@@ -85,6 +87,7 @@ def check_database_reachable(uri: str) -> None:
     """Raise ServerProblem at once where the database of an address does not answer; MLflow would retry for minutes."""
     address = urlsplit(uri)
     scheme = address.scheme.partition("+")[0]
+    # Other stores answer at once, or are files.
     if scheme not in _PORTS or not _is_proper(uri):
         return
     try:
@@ -100,6 +103,7 @@ def scrubbed(text: str, uri: str) -> str:
     secrets = (*login_secrets(address)[1:], *asked, *(os.environ.get(name, "") for name in _SECRETS))
     forms = {form for secret in secrets if len(secret) >= SHORTEST_SECRET for form in forms_of(secret)}
     text = text.replace(uri, shown_uri(uri))
+    # The longest first: one secret may be part of another.
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, "***")
     return " ".join(text.split())[:LONGEST_REASON]
@@ -149,6 +153,7 @@ class _ClientDefaults:
         with self._lock:
             if not self._pushes:
                 self._added = [name for name in _CLIENT_DEFAULTS if name not in os.environ]
+                # Only what the environment lacks: the user's own settings win.
                 os.environ.update({name: _CLIENT_DEFAULTS[name] for name in self._added})
             self._pushes += 1
         try:
@@ -167,6 +172,7 @@ _client_defaults = _ClientDefaults()
 def connected(uri: str) -> Iterator["TrackingConnection"]:
     """Open MLflow at an address; raises UsageProblem for a malformed one, MissingExtra, and ServerProblem for any failure there."""
     check_uri(uri)
+    # Inside of the defaults, so that the first request already has them.
     with _client_defaults.applied(), _refusals(uri):
         check_database_reachable(uri)
         tracking = TrackingConnection(uri)
@@ -186,12 +192,14 @@ def _refusals(uri: str) -> Iterator[None]:
     except ThirdPartyError as failure:
         problem = failure.problem
         if isinstance(problem, NotImplementedError):
+            # A store of files has no traces.
             raise ServerProblem(
                 f"MLflow at {shown_uri(uri)} stores no traces: {scrubbed(str(problem), uri)}",
                 hint="push without them: --traces none",
             ) from None
         # Messages for people are shown without the exception's type and position.
         is_told = isinstance(problem, OSError) or type(problem).__module__.startswith("mlflow.")
+        # Text of a third party may quote the address with its password.
         said = f"refuses: {scrubbed(str(problem), uri)}" if is_told else f"cannot be used: {scrubbed(str(failure), uri)}"
         raise ServerProblem(f"MLflow at {shown_uri(uri)} {said}") from None
 
@@ -211,6 +219,7 @@ class TrackingConnection:
     @property
     def store(self) -> Any:
         """Store behind the client: only it takes ids of traces and assessments, which make a push idempotent."""
+        # A private member: the public client has no call that takes the id of a trace or an assessment.
         return self.client._tracing_client.store
 
     @property
@@ -225,6 +234,7 @@ class TrackingConnection:
         rest, errors = import_module("mlflow.utils.rest_utils"), import_module("mlflow.exceptions")
         try:
             # With its defaults the client would retry for minutes.
+            # Through MLflow's own function, because it adds the login that its environment variables define.
             answer = rest.http_request(
                 self.store.get_host_creds(), "/version", "GET", timeout=5, max_retries=0, raise_on_status=False
             )
@@ -234,6 +244,7 @@ class TrackingConnection:
             raise ServerProblem(f"no MLflow server answers at {shown_uri(self.uri)} ({reason})") from None
         version = answer.text.strip() if answer.status_code == 200 else ""
         numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
+        # A server that does not say its version, such as a managed one, is given the benefit of the doubt.
         if len(numbers) == 2 and tuple(numbers) < OLDEST:
             raise ServerProblem(f"MLflow {version} at {shown_uri(self.uri)} is too old: it takes 3.4 or newer")
 
@@ -253,6 +264,7 @@ class TrackingConnection:
     def find_run(self, experiment_id: str, tags: Mapping[str, str]) -> TrackedRun | None:
         """Find the oldest run with these tags."""
         wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
+        # The oldest: two pushes at once may have made two, and both then agree on one.
         found = self.client.search_runs([experiment_id], wanted, max_results=1, order_by=["attributes.start_time ASC"])
         return _tracked_run(found[0]) if found else None
 
@@ -262,12 +274,14 @@ class TrackingConnection:
 
     def log_figures(self, run_id: str, parameters: Mapping[str, str], metrics: Mapping[str, float], *, at_ms: int) -> None:
         """Log parameters and metrics; logging them again changes nothing, because time and step are the same."""
+        # Sending a metric again would add a point to its history.
         known = self.client.get_run(run_id).data
         wanted = [
             self.entities.Metric(name, value, at_ms, 0) for name, value in metrics.items() if known.metrics.get(name) != value
         ]
         for part in _parts(wanted, METRICS_AT_ONCE):
             self.client.log_batch(run_id, metrics=part)
+        # A parameter that is set cannot be changed, and MLflow answers an error for it.
         given = [self.entities.Param(name, value) for name, value in parameters.items() if name not in known.params]
         for part in _parts(given, PARAMETERS_AT_ONCE):
             self.client.log_batch(run_id, params=part)
@@ -280,6 +294,7 @@ class TrackingConnection:
         """Upload files as artifacts unless they are there in full; returns how many were sent."""
         # Some stores list an empty file without a size.
         there = {entry.path: entry.file_size or 0 for entry in self.client.list_artifacts(run_id)}
+        # Compared by size: artifacts are immutable, so one that is there in full is the same.
         missing = [path for name, path in files.items() if there.get(name) != path.stat().st_size]
         for path in missing:
             self.client.log_artifact(run_id, str(path))

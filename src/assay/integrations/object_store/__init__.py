@@ -21,6 +21,7 @@ _VARIABLES = {
 """Environment variables that configure access to a store, by the scheme of its address."""
 _PARTS = 5_000
 """Maximum parts of one upload; stores accept twice as many."""
+# Blanks and signs that no store or shell changes; an exotic name would be stored under another one.
 _PATH_SEGMENT = r"[\w.+=@, -]+"
 _LIBRARY_ERROR = r"\b([A-Z]+) https?://.* in \S+?s\b.* - (?:Server returned non-2xx status code: )?([^<]*?)[: ]*(?:<|$)"
 """Matches the method and the result in the library's text of a failed request."""
@@ -38,6 +39,7 @@ def is_object_address(text: str) -> bool:
 
 def _plain_address(address: str) -> str:
     """Return a plain address without its last slash; raises UsageProblem."""
+    # Credentials in an address would end up in shells' histories, logs and the ledger.
     parts = urlsplit(address)
     if parts.username or parts.password or parts.query:
         raise UsageProblem(
@@ -45,6 +47,7 @@ def _plain_address(address: str) -> str:
         )
     # The library would drop, resolve or decode these parts, and store the run under another address than reported.
     segments = parts.path.strip("/").split("/")
+    # A segment of dots alone would be resolved to another address.
     is_plain = not parts.fragment and all(re.fullmatch(_PATH_SEGMENT, segment) and segment.strip(".") for segment in segments)
     if parts.scheme not in _VARIABLES or not parts.hostname or not is_plain:
         raise UsageProblem(
@@ -71,6 +74,7 @@ class ObjectRunStorage:
     def check(self) -> None:
         """Send one request to check access; raises StoreRefused, or StoreUnavailable when the store does not answer."""
         with self._errors():
+            # One entry is enough to know that listing is allowed.
             next(iter(self._library.list(self._store, chunk_size=1)), None)
 
     def is_file(self, name: str) -> bool:
@@ -89,11 +93,14 @@ class ObjectRunStorage:
         try:
             with self._errors():
                 if size <= WHOLE:
+                    # `create` is the conditional write: two machines that publish at once cannot overwrite each
+                    # other.
                     self._library.put(self._store, name, path, mode="create")
                 elif self._has(name):
                     return False
                 else:
                     # Multipart uploads cannot be conditional; the object appears only with its last part.
+                    # As few parts as the store allows, at least of the usual size.
                     self._library.put(self._store, name, path, chunk_size=max(WHOLE // 2, size // _PARTS), max_concurrency=4)
         except RunSealed:
             return False
@@ -101,6 +108,7 @@ class ObjectRunStorage:
 
     def _has(self, name: str) -> bool:
         try:
+            # Called inside of `_errors`, which turns other failures into ours.
             self._library.head(self._store, name)
         except FileNotFoundError:
             return False
@@ -110,11 +118,13 @@ class ObjectRunStorage:
     def _errors(self) -> Iterator[None]:
         try:
             yield
+        # Before BaseError, of which it is a subclass.
         except self._library.exceptions.AlreadyExistsError as problem:
             raise RunSealed(f"{self.shown} has such an object already") from problem
         except (self._library.exceptions.BaseError, OSError) as problem:
             variables = _VARIABLES[self.shown.partition(":")[0]]
             reason = _reason(problem)
+            # A bucket that does not exist will not appear by waiting, and a run must not be kept open for it.
             failure = StoreRefused if re.match(_PERMANENT_FAILURE, reason) else StoreUnavailable
             raise failure(
                 f"cannot use {self.shown}: {reason}",
@@ -135,6 +145,7 @@ def _reason(problem: Exception) -> str:
 def _obstore() -> ModuleType:
     try:
         library = import_module("obstore")
+        # Parts of the package that are loaded lazily; missing ones should be reported here.
         for part in ("exceptions", "store"):
             import_module(f"obstore.{part}")
     except ModuleNotFoundError as problem:

@@ -30,6 +30,7 @@ FROM run LEFT JOIN submission USING (run) LEFT JOIN driver USING (run)
 class PostgresCatalogue:
     """Runs of one database, for callers that poll; from any thread."""
 
+    # One connection for all callers: these are short reads, a few for each second.
     def __init__(self, address: str) -> None:
         self._connection = ThreadSafeConnection(address)
 
@@ -52,6 +53,7 @@ class PostgresCatalogue:
         self._connection.close()
 
     def _rows(self, query: LiteralString, values: tuple[Any, ...]) -> list[Any]:
+        # In one transaction, as every access: a retry repeats it whole.
         def read(database: psycopg.Connection[Any]) -> list[Any]:
             return database.execute(query, values).fetchall()
 
@@ -70,6 +72,7 @@ def _decode_text(content: bytes) -> str:
 
 
 T = TypeVar("T")
+# The same words as TERMINAL, written out so that the partial index can be used.
 _UNFINISHED: LiteralString = "state NOT IN ('completed', 'completed_with_failures', 'failed', 'cancelled')"
 _SELECT: LiteralString = "SELECT run_id, owner, key, fingerprint, answer, at FROM submission JOIN run USING (run)"
 _WAITING: LiteralString = (
@@ -125,6 +128,7 @@ class PostgresSubmissions:
 
     def under(self, owner: str, key: str) -> SubmissionRow | None:
         """Find the submission under an idempotency key."""
+        # The condition of the partial index, in which submissions without a key are not.
         return self._find(f"{_SELECT} WHERE owner = %s AND key = %s AND key != ''", (owner, key))
 
     def of(self, run_id: str) -> SubmissionRow | None:

@@ -25,6 +25,7 @@ def shown_address(address: str) -> str:
         known = parameters_of(address)
     except UsageProblem:
         return "an address that cannot be read"
+    # libpq takes several hosts; one port stands for all of them.
     hosts, ports = known.get("host", "localhost").split(","), known.get("port", "5432").split(",")
     locations = [f"{host}:{ports[min(number, len(ports) - 1)]}" for number, host in enumerate(hosts)]
     return f"postgresql://{','.join(locations)}/{known.get('dbname', '')}"
@@ -33,6 +34,7 @@ def shown_address(address: str) -> str:
 def parameters_of(address: str) -> dict[str, str]:
     """Parse an address into libpq's parameters; raises UsageProblem for an invalid one."""
     try:
+        # Only to check and to show: the library gets the address as it was given.
         known = {name: str(value) for name, value in conninfo_to_dict(address).items() if value}
     except psycopg.ProgrammingError:
         # The library would quote the address, and with it a password.
@@ -46,6 +48,7 @@ def parameters_of(address: str) -> dict[str, str]:
 def address_without_password(address: str) -> str:
     """Return the address as it may be stored; raises UsageProblem for an invalid one, or when its secret cannot be removed."""
     if not any(name in parameters_of(address) for name in SECRETS):
+        # Most addresses have no secret, and then nothing about their spelling is changed.
         return address
     try:
         parts = urlsplit(address)
@@ -53,8 +56,10 @@ def address_without_password(address: str) -> str:
         raise UsageProblem("the address of the ledger cannot be read", hint=_ESCAPE) from None
     user, _, locations = parts.netloc.rpartition("@")
     query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in SECRETS]
+    # User names stay: without one libpq would take that of the process.
     netloc = f"{user.partition(':')[0]}@{locations}" if user else locations
     stored = urlunsplit(parts._replace(netloc=netloc, query=urlencode(query)))
+    # A key=value address cannot be rewritten as a URL.
     if any(name in parameters_of(stored) for name in SECRETS):
         raise UsageProblem("the password of the ledger is in a place where it cannot be left out", hint=_EXAMPLE)
     return stored
@@ -118,12 +123,14 @@ class ReconnectingConnection:
 
     def attempt(self, work: Callable[[psycopg.Connection], T]) -> T:
         """Run work that opens its transactions itself, with the same retries."""
+        # By the monotonic clock: the wall clock may jump while a machine sleeps.
         end = time.monotonic() + self._patience
         pause = _PAUSE
         while True:
             try:
                 return work(self._open())
             except _RETRIED_ERRORS as problem:
+                # Closed after each failure, since the state of a broken connection is unknown.
                 self.close()
                 if not _is_passing(problem) or time.monotonic() + pause > end:
                     raise self.unavailable(problem) from problem
@@ -142,6 +149,7 @@ class ReconnectingConnection:
 
     def take_over(self, other: "ReconnectingConnection") -> None:
         """Take the open connection of another object, which reconnects when it is used again."""
+        # Moved and not shared: two objects must never use one connection at once.
         self._database, other._database = other._database, None
 
     def _open(self) -> psycopg.Connection:
@@ -161,10 +169,13 @@ def connect(
 ) -> psycopg.Connection:
     """Open a connection that commits durably; one for reading sees a snapshot as of its first query."""
     given = parameters_of(address)
+    # Given with each connection, because neither is a default that a database has to have.
     own = f"-c idle_in_transaction_session_timeout={round(1000 * idle_in_transaction)} -c synchronous_commit=on"
     options = f"{given.get('options') or os.environ.get('PGOPTIONS', '')} {own}".lstrip()
     seconds = int(given.get("connect_timeout") or timeout)
     keepalive = {name: value for name, value in _KEEPALIVE.items() if name not in given}
+    # Autocommit, so that only `transaction()` decides where one begins; a reader has one snapshot for all its
+    # cursors.
     database = psycopg.connect(address, connect_timeout=seconds, options=options, autocommit=not is_reading, **keepalive)
     if is_reading:
         database.isolation_level = IsolationLevel.REPEATABLE_READ
@@ -178,6 +189,7 @@ def _is_passing(problem: psycopg.Error) -> bool:
     if state is None:
         # libpq reports a failed connection without an SQLSTATE: only its text tells a wrong password from a server that is away.
         return "password" not in str(problem) and "does not exist" not in str(problem)
+    # Classes 08 connection, 40 rollback, 53 resources, 55 not in the right state, 57 operator intervention.
     return state[:2] in {"08", "40", "53", "55", "57"} or state == errors.IdleInTransactionSessionTimeout.sqlstate
 
 
@@ -200,6 +212,7 @@ class ThreadSafeConnection:
             if self._failure is not None and self._failure[0] >= requested_at:
                 # Another thread failed while this one waited: trying in turn would make each wait longer than the last.
                 failure = self._failure[1]
+                # A new exception: one object raised in two threads would share its traceback.
                 raise type(failure)(failure.message, hint=failure.hint)
             try:
                 return self._connection.transact(work)

@@ -28,6 +28,7 @@ class PostgresLeases:
 
         def renew(database: psycopg.Connection) -> LeaseGrant:
             pool, now, started = self._lock_pool(database)
+            # Computed while the row is locked: the answer depends on what all other workers have.
             pool, grant = grant_lease(pool, request, limits, now=now, started=started)
             self._write(database, pool)
             return grant
@@ -57,7 +58,9 @@ class PostgresLeases:
     def _lock_pool(self, database: psycopg.Connection) -> tuple[Pool, float, float]:
         found = self._select_pool(database)
         if found is None:
+            # ON CONFLICT: two workers may come first at once.
             database.execute("INSERT INTO pool VALUES (%s, %s) ON CONFLICT DO NOTHING", (self._run, msgspec.json.encode(Pool())))
+            # Read again, so that the row is locked.
             found = self._select_pool(database)
         assert found is not None
         return found
@@ -66,6 +69,7 @@ class PostgresLeases:
         """Lock and read the pool, with the database's time and its start time."""
         row = database.execute(
             "SELECT body, extract(epoch FROM clock_timestamp()), extract(epoch FROM pg_postmaster_start_time())"
+            # The time of the database for all workers, since clocks of machines differ.
             " FROM pool WHERE run = %s FOR UPDATE",
             (self._run,),
         ).fetchone()
@@ -103,12 +107,14 @@ class PostgresLease:
 
     def take(self) -> bool:
         """Take the lease; False while another driver holds it. Raises StoreUnavailable when the database cannot be reached."""
+        # A connection from before may have been lost together with the database.
         self._connection.close()
         # Wait longer here for a database that is restarting, as every command does before it starts.
         first = ReconnectingConnection(self._connection.address, patience=FIRST_PATIENCE)
         try:
             return self._execute(_TAKE, first)
         finally:
+            # Kept afterwards, so that renewing needs no new connection.
             self._connection.take_over(first)
 
     def renew(self) -> bool:
@@ -125,6 +131,7 @@ class PostgresLease:
 
     def _execute(self, statement: LiteralString, connection: ReconnectingConnection) -> bool:
         def change(database: psycopg.Connection[Any]) -> bool:
+            # No row means that the lease belongs to another driver.
             return database.execute(statement, self._values).rowcount == 1
 
         return connection.transact(change)

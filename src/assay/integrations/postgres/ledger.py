@@ -88,6 +88,7 @@ class PostgresLedgers:
             run = insert_run(database, run_id, plan=plan, plan_sha256=plan_sha256, at=at)
             if run is None:
                 return _created_run(database, run_id, call_id)
+            # The token tells a repeated call its own run from that of another process.
             database.execute("INSERT INTO note VALUES (%s, '.created', %s)", (run, call_id.bytes))
             return run
 
@@ -118,6 +119,7 @@ class PostgresLedger:
         self.run_id = run_id
         self._run = run
         self._driver = driver
+        # The row's number is looked up once; all other tables refer to it.
         self._is_brief = is_brief
         self._connection = self._new_connection(address, PATIENCE)
 
@@ -152,6 +154,7 @@ class PostgresLedger:
 
         def removed(database: psycopg.Connection) -> None:
             database.execute("UPDATE run SET plan = %s WHERE run = %s", (shown_plan, self._run))
+            # Table by table: deleting the run's row would also lose its states and notes.
             for table in ("attempt", "outcome", "record", "shard", "span", "pool"):
                 database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
 
@@ -172,6 +175,7 @@ class PostgresLedger:
                 database.execute("SELECT plan, plan_sha256, state, is_cancel_requested FROM run WHERE run = %s", (self._run,))
             )
             states = database.execute("SELECT state, at FROM state WHERE run = %s ORDER BY seq", (self._run,)).fetchall()
+            # Names that begin with a dot are of the ledger itself.
             notes = database.execute("SELECT name, value FROM note WHERE run = %s AND name NOT LIKE '.%%'", (self._run,)).fetchall()
             return row, states, notes
 
@@ -188,6 +192,7 @@ class PostgresLedger:
         is_retry = False
 
         def changed(database: psycopg.Connection) -> bool:
+            # Set by the first attempt: only a repetition can find its own commit.
             nonlocal is_retry
             was_retry, is_retry = is_retry, True
             values = (new, self._run, old, self._driver, self._driver)
@@ -198,6 +203,7 @@ class PostgresLedger:
             last = _fetch_row(
                 database.execute("SELECT state, at FROM state WHERE run = %s ORDER BY seq DESC LIMIT 1", (self._run,))
             )
+            # Without a retry the same state is that of another process.
             return was_retry and last == (new, at)
 
         return self._connection.transact(changed)
@@ -226,6 +232,8 @@ class PostgresLedger:
         The rows can be read only once, so there is no retry: a server that goes away is StoreUnavailable, and nothing was changed.
         """
         once = ReconnectingConnection(self._connection.address, patience=0.0, idle_in_transaction=READING)
+        # No patience, since the rows can be read only once; and a longer idle limit, because reading them may
+        # pause.
         try:
             return once.transact(lambda database: self.write_records(database, rows))
         finally:
@@ -237,11 +245,13 @@ class PostgresLedger:
         row = _fetch_row(database.execute("SELECT state FROM run WHERE run = %s FOR UPDATE", (self._run,)))
         if row is not None and row[0] not in UNPREPARED:
             raise ClaimLost(f"the run is {row[0]}")
+        # Once a run is prepared its records are fixed: another process has read the input meanwhile.
         for table in ("record", "attempt", "outcome", "span"):
             database.execute(f"DELETE FROM {table} WHERE run = %s", (self._run,))
         # Epochs only grow, so that no earlier claim becomes valid again.
         database.execute("UPDATE shard SET epoch = epoch + 1, last_append = NULL, spent = 0 WHERE run = %s", (self._run,))
         records = 0
+        # A shard is written at a time, so that memory holds one and not the input.
         for shard, part in enumerate(in_shards(rows)):
             self._copy(database, part)
             invalid = invalid_outcomes(part)
@@ -262,6 +272,8 @@ class PostgresLedger:
     def shards(self) -> Sequence[int]:
         """List the shards that have records without an outcome."""
         query: LiteralString = (
+            # Compared by counts: an outcome is never removed, so a shard without as many as it has records is
+            # open.
             "SELECT shard FROM span WHERE run = %s AND last - first >="
             " (SELECT count(*) FROM outcome WHERE outcome.run = span.run AND position BETWEEN first AND last) ORDER BY shard"
         )
@@ -273,6 +285,8 @@ class PostgresLedger:
         epoch = self._connection.transact(
             lambda database: _fetch_row(
                 database.execute(
+                    # The upsert is atomic: two workers that claim at once get different epochs, and the first can
+                    # no longer write.
                     "INSERT INTO shard VALUES (%s, %s, 1, %s) ON CONFLICT (run, shard)"
                     " DO UPDATE SET epoch = shard.epoch + 1, owner = excluded.owner, last_append = NULL RETURNING epoch",
                     (self._run, shard, owner),
@@ -294,6 +308,7 @@ class PostgresLedger:
                 "SELECT position, case_json FROM record LEFT JOIN outcome USING (run, position)"
                 " WHERE run = %s AND position BETWEEN %s AND %s AND outcome.body IS NULL ORDER BY position",
                 span,
+                # Binary, since JSON bodies as text would be escaped and parsed again.
                 binary=True,
             ).fetchall()
             tried = database.execute(
@@ -312,8 +327,10 @@ class PostgresLedger:
 
         The first outcome of a record counts; later ones are ignored.
         """
+        # Drawn once for all attempts at this append.
         call_id = uuid4()
         attempts = [(entry.position, encode(attempt)) for entry in entries for attempt in entry.attempts]
+        # Encoded outside of the transaction, which holds the row's lock.
         outcomes = self._outcomes([outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None])
         passed = [_passed_of(entry.outcome) for entry in entries if entry.outcome is not None]
         spent = sum(attempt.cost or 0.0 for entry in entries for attempt in entry.attempts)
@@ -332,9 +349,12 @@ class PostgresLedger:
         attempts, outcomes = rows
         row = _fetch_row(
             database.execute(
-                "SELECT epoch, last_append FROM shard WHERE run = %s AND shard = %s FOR UPDATE", (self._run, claim.shard)
+                # The lock on the shard's row orders this append against a claim by another worker.
+                "SELECT epoch, last_append FROM shard WHERE run = %s AND shard = %s FOR UPDATE",
+                (self._run, claim.shard),
             )
         )
+        # A worker that was frozen and wakes up ends here, before it has written anything.
         if row is None or row[0] != claim.epoch:
             raise ClaimLost(f"shard {claim.shard} was taken over")
         if row[1] != call_id:  # else this very append was committed, and only the answer was lost
@@ -343,6 +363,7 @@ class PostgresLedger:
                 (call_id, spent, self._run, claim.shard),
             )
             database.execute(
+                # `unnest` inserts any number of rows with one statement and one plan.
                 "INSERT INTO attempt(run, position, body) SELECT %s, * FROM unnest(%s::bigint[], %s::bytea[])",
                 (self._run, [at for at, _ in attempts], [body for _, body in attempts]),
             )
@@ -371,6 +392,7 @@ class PostgresLedger:
 
     def spent(self) -> float:
         """Sum the cost of all attempts in US dollars, as far as prices are known."""
+        # Kept by shard, so that workers that append at once do not wait for one row of the run.
         query: LiteralString = "SELECT coalesce(sum(spent), 0) FROM shard WHERE run = %s"
         found = self._connection.transact(lambda database: _fetch_row(database.execute(query, (self._run,))))
         return 0.0 if found is None else float(found[0])
@@ -390,6 +412,8 @@ class PostgresLedger:
         Reads a snapshot through a connection of its own, so that the ledger can be written meanwhile.
         """
         try:
+            # A cursor needs a transaction for its whole life, which the ledger's own connection cannot give while
+            # it is written.
             with connect(self._connection.address, is_reading=True) as database:
                 yield from self._merge_cursors(database)
         except psycopg.Error as problem:
@@ -398,6 +422,7 @@ class PostgresLedger:
     def _merge_cursors(self, database: psycopg.Connection) -> Iterator[FinishedRecord]:
         """Merge two server-side cursors, both ordered by position, so that memory stays constant."""
         with database.cursor("attempts", binary=True) as tried, database.cursor("records", binary=True) as records:
+            # Rows come in portions: one by one would be a round trip for each record.
             tried.itersize = records.itersize = _FETCH_SIZE
             tried.execute("SELECT position, body FROM attempt WHERE run = %s ORDER BY position, seq", (self._run,))
             records.execute(
@@ -414,6 +439,7 @@ class PostgresLedger:
         self, *, statuses: Sequence[str], passed: bool | None, limit: int, offset: int = 0, first: int = 0
     ) -> tuple[int, list[FinishedRecord]]:
         """Count the records with one of these statuses (or any) and this verdict (or any), and read a page of them."""
+        # One query for any filter: an empty list of statuses means all, and NULL means any verdict.
         wanted: LiteralString = (
             "FROM outcome JOIN record USING (run, position) WHERE run = %(run)s"
             " AND (%(any)s OR status = ANY(%(statuses)s)) AND (%(passed)s::boolean IS NULL OR passed = %(passed)s)"
@@ -474,6 +500,7 @@ def open_run(address: str, run_id: str, *, driver: str = "", is_brief: bool = Fa
     ledger = PostgresLedger(address, run_id, 0, driver=driver, is_brief=is_brief)
     try:
         ledger.find()
+    # No connection stays behind for a run that is not there.
     except (RunNotFound, StoreUnavailable):
         ledger.close()
         raise
@@ -520,6 +547,7 @@ def _passed_of(outcome: Outcome | None) -> bool | None:
 
 
 def _bytes(text: str) -> bytes:
+    # Ids may hold lone surrogates, which are legal in JSON and not in UTF-8.
     return text.encode("utf-8", "surrogatepass")
 
 

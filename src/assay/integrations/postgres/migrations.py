@@ -68,6 +68,7 @@ ALTER TABLE record ADD COLUMN row_json bytea NOT NULL DEFAULT '', ADD COLUMN hea
 def migrate(database: psycopg.Connection) -> None:
     """Bring the tables to the version of this program, once across concurrent processes; raises StoreUnavailable for newer ones."""
     with database.transaction():
+        # An advisory lock and not a lock on the table, which may not exist yet.
         database.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         # CREATE only when it is missing: a user who may only read and write rows can use existing tables.
         if database.execute("SELECT to_regclass('migration')").fetchone() == (None,):
@@ -90,6 +91,7 @@ def _run_step(database: psycopg.Connection, step: int) -> None:
     """Run one step, unless another process has run it meanwhile."""
     with database.transaction():
         database.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        # Another process may have run it while this one waited for the lock.
         if _version(database) == step:
             database.execute(STEPS[step])
             database.execute("INSERT INTO migration(step) VALUES (%s)", (step,))

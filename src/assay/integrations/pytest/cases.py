@@ -113,6 +113,8 @@ class CaseRuns:
             if sum(own.name == mark.name for own in function.own_markers) > 1:
                 raise UsageProblem("it has two markers, and a test is about one dataset", hint="write a function for each")
             source, options = self._settings(mark, function.path.parent)
+            # Planned at collection, so that problems with the dataset are errors of collection and no test
+            # begins.
             listed = api.list_records(source, **options)
         except AssayError as problem:
             raise pytest.Collector.CollectError(_complaint(function.name, problem)) from problem
@@ -132,6 +134,7 @@ class CaseRuns:
         if taken:
             raise UsageProblem(f"{taken[0]} is pytest's to choose", hint="leave it out; --assay-runs-dir names the folder")
         options |= {name: self._found(options[name], folder) for name in _PATHS if name in options}
+        # A test about an invalid record would have nothing to test, so the default is to refuse the dataset.
         return self._found(sources[0], folder), {"on_invalid": "reject", **options}
 
     def _found(self, path: str | Path, folder: Path) -> str:
@@ -140,6 +143,7 @@ class CaseRuns:
         return str(next((place for place in places if place.exists()), places[0]))
 
     def _run_id(self, place: str) -> str:
+        # The hash keeps two functions of one name in different files apart.
         return f"{self._session}-{_slug(place)}-{sha256(place.encode()).hexdigest()[:6]}"
 
     def gate_items(self, collector: pytest.Collector, first: pytest.Item) -> Iterator[pytest.Item]:
@@ -147,6 +151,7 @@ class CaseRuns:
         group = self._groups.get(_place(first))
         if group is not None and group.has_gates:
             taken = {key.name for key in group.keys}
+            # A record may be called `gate`.
             free = next(name for name in chain(("gate",), (f"gate-{number}" for number in count(2))) if name not in taken)
             name = f"{getattr(first, 'originalname', first.name)}[{free}]"
             item: GateItem = GateItem.from_parent(collector, name=name, runs=self, group=group)
@@ -161,6 +166,7 @@ class CaseRuns:
             key = _key(item)
             if key is not None:
                 left.setdefault(_place(item), {})[key] = None
+            # The gate has no record; it counts as all of them if it is selected alone.
             elif isinstance(item, GateItem):
                 gated.append(item.group.run_id)
         for place, group in self._groups.items():
@@ -179,14 +185,17 @@ class CaseRuns:
     def evaluated(self, group: MarkerTests) -> Run:
         """Return the run of a group; the first test in any process makes it, the others wait."""
         if group.outcome is None:
+            # Kept in the group: an error is shown by every test and caused only once.
             group.outcome = self._evaluate(group)
         if isinstance(group.outcome, str):
             pytest.fail(group.outcome, pytrace=False)
         return group.outcome
 
     def _evaluate(self, group: MarkerTests) -> Run | str:
+        # Only what is left after -k and the like: the rest would be paid for in vain.
         records = () if group.is_whole else tuple(dict.fromkeys(key.record_id for key in group.selected))
         try:
+            # With an id the run is made once: other workers of xdist wait for its lock and then find it finished.
             made = self._made(group.source, {**group.options, "records": records}, group.run_id)
             # So that a record is found without reading all the others.
             api.index_run(made.folders.sealed)
@@ -200,11 +209,13 @@ class CaseRuns:
         test, worker = os.environ.get("PYTEST_CURRENT_TEST", "run"), os.environ.get("PYTEST_XDIST_WORKER", "main")
         folder = (self._root / test.partition("::")[0]).parent
         options |= {name: self._found(options[name], folder) for name in _PATHS if name in options}
+        # PYTEST_CURRENT_TEST names the test; the worker and a number keep calls of one test apart.
         name = run_id or f"{_slug(test)}-{worker}-{self._calls}"
         return self._made(self._found(source, folder), options, f"{self._session}-{name}")
 
     def _made(self, source: str, options: dict[str, Any], run_id: str) -> Run:
         self._keep()
+        # Progress in a notebook's way would be drawn into captured output.
         made = run(source, runs_dir=str(self._runs_dir), run_id=run_id, progress=False, watch=self._watch(run_id), **options)
         if len(made) != 1:
             raise UsageProblem(f"{len(made)} candidates are named, and a test is about one", hint="name one with model=...")
@@ -234,6 +245,7 @@ class CaseRuns:
             return
         try:
             self._runs_dir.mkdir(parents=True, exist_ok=True)
+            # Runs hold prompts and answers, and must not be committed by accident.
             (self._runs_dir / ".gitignore").write_text("# Made by the pytest plugin of assay\n*\n", encoding="utf-8")
         except OSError as problem:
             reason = (problem.strerror or str(problem)).lower()
@@ -248,6 +260,7 @@ class CaseRuns:
             return
         reason = printable(" · ".join(filter(None, (_score(case), case.label, case.justification))), limit=TEXT)
         if group.has_gates:
+            # xfail keeps the test visible without failing the session, which the gate decides.
             pytest.xfail(f"did not pass, and the gate decides: {reason}")
         pytest.fail(f"record {printable(case.id)!r} did not pass: {reason}", pytrace=False)
 
@@ -257,6 +270,7 @@ class GateItem(pytest.Item):
 
     def __init__(self, *, runs: CaseRuns, group: MarkerTests, **place: Any) -> None:
         super().__init__(**place)
+        # Keywords select tests (-m, -k), and setup tells gates from misused markers by this one.
         self.keywords["assay_case"] = True
         self.runs = runs
         self.group = group
@@ -269,6 +283,7 @@ class GateItem(pytest.Item):
         self.user_properties += [("assay.run_id", made.run_id), ("assay.pass_rate", made.pass_rate.value)]
         if not made.gate.passed:
             view = RunReport(result=made.result, manifest=made.reader.run_manifest)
+            # The decisions in words; `gate.reasons` holds rates as numbers.
             reasons = filter(None, (*(decision.reason for decision in decisions(view)), decision_note(view)))
             pytest.fail("\n".join([f"run {made.run_id} missed its gates", *map(printable, reasons)]), pytrace=False)
 
@@ -300,6 +315,7 @@ def _case(made: Run, key: CaseKey, item: pytest.Item) -> RecordCase:
     line = found.prediction
     item.user_properties += _properties(made, line)
     asked = api.question_of(found.input)
+    # Before the grade is looked at, so that a failure shows what was asked.
     _tell(item, asked, line)
     if line.score is None or line.raw_score is None or line.passed is None:
         pytest.fail(f"record {printable(key.record_id)!r} has no grade: {_error(line)}", pytrace=False)
@@ -369,6 +385,7 @@ def write_summary(terminal: Any, runs_dir: Path, session: str) -> None:
     """Write a line for each run, with its folder and the command that shows it."""
     terminal.section("assay")
     folder = os.path.relpath(runs_dir)
+    # Runs that were interrupted are listed too, with the command that resumes them.
     active = {path.name for path in runs_dir.glob(f".active/{session}-*")}
     names = sorted({path.name for path in runs_dir.glob(f"{session}-*")} | active)
     for name in names:

@@ -40,12 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name the session, the same for all workers of xdist, and register the marker."""
     config.addinivalue_line("markers", _HELP)
     prefix = getattr(config, "workerinput", {}).get(_WORD)
+    # Seconds and a random part: two sessions may begin at once.
     config.stash[_SESSION] = prefix or time.strftime("pytest-%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of xdist the name of the session."""
+    # Workers must agree on the name, or each would make its own run.
     node.workerinput[_WORD] = node.config.stash[_SESSION]
 
 
@@ -56,6 +58,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         keys = _runs(metafunc.config).keys(metafunc.definition, mark)
         # A test need not ask for its case to be one.
         metafunc.fixturenames.append(CASE)
+        # Indirect, so that the value is made by the fixture when the test runs.
         metafunc.parametrize(CASE, keys, indirect=True, ids=[key.name for key in keys])
 
 
@@ -63,6 +66,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Add a test for the gates of the marker after those of the records."""
     found = yield
+    # The gate is one test more, which is no parameter of the function.
     if isinstance(found, list) and found and found[0].get_closest_marker(MARKER) is not None:
         return [*found, *_runs(collector.config).gate_items(collector, found[0])]
     return found
@@ -70,11 +74,13 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, An
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Select the records of the tests that were not deselected."""
+    # After deselection by all other plugins.
     runs = session.config.stash.get(_RUNS, None)
     if runs is not None:
         runs.select(session.items)
 
 
+# Last, so that skip marks and other fixtures have had their say.
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Evaluate the record of a test, with all others of its dataset, whether or not the test uses it."""
@@ -98,6 +104,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the results and the folders of the session's runs."""
     folder, session = _folder(config), config.stash[_SESSION]
+    # Workers of xdist print nothing; the main process does it for all.
     if not hasattr(config, "workerinput") and any((*folder.glob(f"{session}-*"), *folder.glob(f".active/{session}-*"))):
         import_module("assay.integrations.pytest.cases").write_summary(terminalreporter, folder, session)
 
@@ -132,6 +139,7 @@ def _say(config: pytest.Config) -> "Say | None":
     """Return a function that writes a line to the terminal, past pytest's capture; None without a terminal."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
+    # Without a terminal the lines would only fill the log of CI.
     if terminal is None or capture is None or not terminal.isatty:
         return None
 

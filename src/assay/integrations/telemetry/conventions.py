@@ -52,6 +52,7 @@ TOKEN_BUCKETS = tuple(float(4**power) for power in range(14))
 Attributes = dict[str, Any]
 
 
+# Few values only: each combination is a time series of its own.
 def measured(call: api.CallEvent) -> Attributes:
     """Return the attributes of a call's metrics, each with few values."""
     found = {
@@ -95,6 +96,7 @@ def evaluations(seen: api.RecordEvent) -> list[Attributes]:
     An answer that could not be graded has one result with the error code; a record without an answer has none.
     """
     if seen.score is None:
+        # A candidate that failed left no answer that could be evaluated.
         return [{EVALUATION_NAME: OVERALL, ERROR_TYPE: seen.code}] if seen.stage == "judge" else []
     whole = {
         EVALUATION_NAME: seen.evaluator or OVERALL,
@@ -119,6 +121,7 @@ def evaluations(seen: api.RecordEvent) -> list[Attributes]:
 
 def _parameters(call: api.CallEvent) -> Attributes:
     sent = PROVIDERS[call.provider_kind].sent_names
+    # Providers call one parameter by different names; the conventions have one for each.
     given = {sent.get(name, name): value for name, value in call.parameters.items()}
     return {attribute: given[name] for name, attribute in PARAMETERS.items() if given.get(name) is not None}
 

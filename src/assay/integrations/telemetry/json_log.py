@@ -21,6 +21,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as a line, without its end."""
+        # In UTC with `Z`, which every log store reads.
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {
             "time": at,
@@ -31,6 +32,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["stack"] = self.formatException(record.exc_info)
+        # ASCII by default, so that no character can break a line or move a cursor; `str` for what JSON lacks.
         return json.dumps({name: value for name, value in line.items() if value not in (None, "")}, default=str)
 
 
@@ -41,6 +43,7 @@ class JsonLogWriter(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002  # the parent's name and signature
         """Count a line that was not written: the disk is full, or the reader is gone."""
+        # logging would print a traceback for each record, into the terminal of the run.
         self.lost += 1
 
 
@@ -51,6 +54,7 @@ def log_to(path: str | None) -> JsonLogWriter:
     logger = logging.getLogger("assay")
     logger.addHandler(lines)
     logger.setLevel(logging.INFO)
+    # Without this a handler of the application would print every line once more.
     logger.propagate = False
     return lines
 
@@ -61,6 +65,7 @@ def stop_logging(lines: JsonLogWriter) -> list[str]:
     logger.removeHandler(lines)
     logger.setLevel(logging.NOTSET)
     logger.propagate = True
+    # Standard error is not ours to close.
     if lines.stream is not sys.stderr:
         with suppress(OSError):
             lines.stream.close()

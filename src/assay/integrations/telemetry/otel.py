@@ -55,10 +55,12 @@ class Outbox(Generic[T]):
     def add(self, item: T) -> None:
         """Let something wait; it is lost where too much waits already."""
         with self._changed:
+            # Counted first: what is dropped is part of the number that is reported as lost.
             self._added += 1
             if len(self._waiting) >= self._limit or self._is_closing:
                 return
             self._waiting.append(item)
+            # Woken for full batches only; partial ones are sent when the thread's own time is up.
             if len(self._waiting) >= BATCH:
                 self._changed.notify()
 
@@ -67,9 +69,11 @@ class Outbox(Generic[T]):
         with self._changed:
             self._is_closing = True
             self._changed.notify()
+        # A collector that hangs costs the end of a command at most so long.
         self._thread.join(seconds)
         with self._changed:
             self._waiting.clear()
+            # What is being sent at this moment may arrive, but nothing says so.
             return self._added - self.sent
 
     def _work(self) -> None:
@@ -86,6 +90,7 @@ class Outbox(Generic[T]):
         """Return the next batch, and whether it is the last one."""
         end = time.monotonic() + LINGER
         with self._changed:
+            # Waits for a full batch, or as long as LINGER.
             while len(self._waiting) < BATCH and not self._is_closing and (left := end - time.monotonic()) > 0:
                 self._changed.wait(left)
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
@@ -118,10 +123,13 @@ class Otel:
         self._spans, self._metrics = OTLPSpanExporter(), OTLPMetricExporter()
         resource = _resource()
         self._reader = InMemoryMetricReader()
+        # Metrics are exported between batches of spans, in the same thread: a slow collector never holds up a
+        # run.
         self._meters = MeterProvider([self._reader], resource=resource, shutdown_on_exit=False)
         self._outbox: Outbox[ReadableSpan] = Outbox(self._send, tick=self._report)
         self._reported_at = time.monotonic()
         self._is_ending = False
+        # Not at exit of the interpreter, where a collector that does not answer would hold up the process.
         provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         provider.add_span_processor(_Collector(self._outbox))
         self._tracer = provider.get_tracer("assay", __version__)
@@ -142,6 +150,7 @@ class Otel:
     def __call__(self, seen: api.RecordEvent, /) -> None:
         """Send the trace and the metrics of a finished record."""
         self._count(seen)
+        # The ids of the next spans are set on the generator, so traces are made one after the other.
         with self._lock:
             self._trace(seen)
 
@@ -161,6 +170,7 @@ class Otel:
             "assay.gate.passed": result.gate.passed,
         }
         with self._lock:
+            # Ids follow from the name of the run, so that the links of its records lead here.
             self._ids.next_trace, self._ids.next_span = _trace_id(result.run_id), _span_id(result.run_id)
             start = self._started.pop(result.run_id, now)
             span = self._tracer.start_span("assay.run", attributes=attributes, start_time=_nanoseconds(start))
@@ -196,12 +206,15 @@ class Otel:
     def _trace(self, seen: api.RecordEvent) -> None:
         """Send a trace for each record: no tool shows a run of 50,000 records in one trace."""
         self._ids.next_trace = _trace_id(f"{seen.run_id}/{seen.record_id}/{seen.sample}")
+        # A link and not a parent: one trace with all records would have 150,000 spans.
         run = SpanContext(_trace_id(seen.run_id), _span_id(seen.run_id), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
         root = self._tracer.start_span(
             "assay.record", attributes=_record(seen), links=[Link(run)], start_time=_nanoseconds(seen.started_at)
         )
         spans = [self._start_call(call, root) for call in seen.calls]
         answered = [span for span, call in zip(spans, seen.calls, strict=True) if call.stage == "candidate" and not call.error_code]
+        # The conventions put the event on the call that was evaluated; of several answers the last one was
+        # graded.
         judged = answered[-1] if answered else root
         for attributes in conventions.evaluations(seen):
             judged.add_event(conventions.EVALUATION_EVENT, attributes, timestamp=_nanoseconds(seen.ended_at))
@@ -231,6 +244,7 @@ class Otel:
         if not self._is_ending and time.monotonic() - self._reported_at < METRICS_EVERY:
             return
         self._reported_at = time.monotonic()
+        # None before the first measurement.
         found = self._reader.get_metrics_data()
         if found is not None:
             self._metrics.export(found)
@@ -312,6 +326,7 @@ def _endpoint() -> str:
 
 
 def _trace_id(name: str) -> int:
+    # 0 is an invalid id in OpenTelemetry.
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:16]) or 1
 
 

@@ -68,6 +68,7 @@ class PrometheusMetrics:
         """Handle the end or the interruption of a run."""
         with self._lock:
             self._add(RUNS, state=result.state)
+            # An interrupted run has no result that would be worth a gauge.
             if result.is_finished:
                 summary = result.summary
                 rates = () if summary is None else ((PASS_RATE, summary.pass_rate), (SCORE, summary.score_mean))
@@ -90,6 +91,7 @@ class PrometheusMetrics:
 
     def _time(self, call: api.CallEvent) -> None:
         labels = self._labels(stage=call.stage, model=call.model)
+        # Histograms of Prometheus are cumulative; the sums are made when they are read.
         self._buckets.setdefault(labels, [0] * (len(BUCKETS) + 1))[bisect_left(BUCKETS, call.seconds)] += 1
         self._values[(SECONDS, labels)] = self._values.get((SECONDS, labels), 0.0) + call.seconds
 
@@ -109,6 +111,7 @@ class PrometheusMetrics:
         if value in known or len(known) < MOST:
             known.add(value)
             return value
+        # Known values stay, whatever comes later: a counter must not move to `other`.
         return OTHER
 
     def text(self) -> str:
@@ -117,6 +120,7 @@ class PrometheusMetrics:
             return "".join(line for family in FAMILIES for line in self._lines(family))
 
     def _lines(self, family: MetricFamily) -> Iterator[str]:
+        # Sorted, so that two reads of the same values are the same text.
         found = sorted((labels, value) for (kept, labels), value in self._values.items() if kept is family)
         if found:
             yield f"# HELP {PREFIX}{family.name} {family.says}\n# TYPE {PREFIX}{family.name} {family.kind}\n"
@@ -140,9 +144,11 @@ def _shown(labels: Labels) -> str:
 
 
 def _quoted(value: str) -> str:
+    # Backslash first, or it would escape the escapes.
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def _number(value: float) -> str:
+    # Whole numbers without `.0`, as Prometheus' own libraries write them.
     return str(int(value)) if value == int(value) else repr(float(value))

@@ -83,6 +83,7 @@ class OpenRuns:
     @asynccontextmanager
     async def open_run(self, run_id: str) -> AsyncIterator["OpenRun"]:
         """Open the run, or join it when it is open, for the length of the block; raises what prevents it."""
+        # A run that is being closed accepts no more shards, so a second one is opened next to it.
         run = self._runs.get(run_id)
         if run is None or run.is_over:
             run = self._runs[run_id] = OpenRun(run_id, self.ledger, self._environment, owner=self.owner)
@@ -98,6 +99,7 @@ class OpenRuns:
             raise
         finally:
             run.users -= 1
+            # Not closed at once: the next shard of the same run is usually on its way.
             asyncio.get_running_loop().call_later(linger, run.close_when_empty)
 
     def stop(self) -> None:
@@ -108,6 +110,7 @@ class OpenRuns:
 
     async def close(self) -> None:
         """Close all runs, after all shards have left."""
+        # Those that linger would otherwise hold up the end.
         for run in self._open_runs:
             run.close_when_empty()
         await asyncio.gather(*(run.closed() for run in self._open_runs))
@@ -115,6 +118,7 @@ class OpenRuns:
     def _forget(self, run: "OpenRun") -> None:
         """Drop every reference to a closed run: a worker sees thousands."""
         self._open_runs.discard(run)
+        # Only if it is this one: a new run may have taken its place.
         if self._runs.get(run.run_id) is run:
             del self._runs[run.run_id]
 
@@ -157,13 +161,16 @@ class OpenRun:
 
     async def evaluate(self, shard: int, stop: StopEvent) -> bool:
         """Evaluate the open records of a shard; return True when the run was cancelled. Raises ShardReleased when stopped."""
+        # Joined before anything is awaited, so that a stop of the run in between reaches the shard.
         self.stop.add(stop)
+        # Shielded: a shard that is cancelled while the run opens must not cancel the opening for the others.
         context = msgspec.structs.replace(await asyncio.shield(self._context), stop=stop)
         stopping = asyncio.create_task(_wake_on_stop(context))
         try:
             await self._reserve(context)
             self._shards.add(shard)
             if await run_shard(shard, context, owner=self._owner):
+                # A shard that ended well shows that whatever the last problem was is over.
                 await context.ledger_writer.call(clear_problem, context.ledger_writer.ledger)
                 return False
             if context.rejection.problem is not None:
@@ -176,6 +183,7 @@ class OpenRun:
             stopping.cancel()
             self._shards.discard(shard)
             self.stop.remove(stop)
+        # A stopped shard is either cancelled for good, or to be continued by another worker; the ledger knows.
         if await context.ledger_writer.call(_is_cancelled, context.ledger_writer.ledger):
             return True
         raise ShardReleased
@@ -183,6 +191,7 @@ class OpenRun:
     async def _reserve(self, context: RunContext) -> None:
         """Wait until this worker has capacity for one more shard."""
         reserved, stopped = asyncio.ensure_future(context.in_flight.reserve()), asyncio.ensure_future(context.stop.wait())
+        # Whichever comes first: capacity, or the end of this worker.
         try:
             await asyncio.wait([reserved, stopped], return_when=asyncio.FIRST_COMPLETED)
             if not reserved.done():
@@ -193,9 +202,11 @@ class OpenRun:
 
     async def _hold_open(self) -> None:
         """Open the run context, poll the ledger while it is open, and close it."""
+        # Connections block, so they are opened and closed in threads.
         ledger = await asyncio.to_thread(open_shared, self._address, self.run_id)
         try:
             plan = read_plan((await asyncio.to_thread(ledger.run)).plan)
+            # Before the context is opened, which would load models and plugins.
             _check(plan, self._environment)
             async with open_run_context(ledger, plan, self._environment, stop=self.stop) as context:
                 context.attachments = _require_attachments(context.attachments)
@@ -203,6 +214,7 @@ class OpenRun:
                 polling = asyncio.create_task(stop_on_error(self._poll, context))
                 await self._should_close.wait()
                 polling.cancel()
+                # Awaited, so that the poll does not use the ledger after it is closed.
                 await asyncio.wait([polling])
         finally:
             await asyncio.to_thread(ledger.close)
@@ -212,6 +224,7 @@ class OpenRun:
         self.stop.set()
         problem = task.exception()
         if not self._context.done():
+            # Shards that wait for the context get the error, or are handed back if there was none.
             self._context.set_exception(problem or ShardReleased())
             # Mark the exception as retrieved: the shard that waited for it may be gone.
             self._context.exception()
@@ -228,6 +241,7 @@ class OpenRun:
             if context.plan.max_cost is not None:
                 # Workers share their cost through leases; the ledger also has the cost of workers that died before reporting it.
                 spent = await ledger_writer.call(ledger_writer.ledger.spent)
+                # The larger of the two: this worker may know of calls that are not written yet.
                 counters.cost = max(counters.cost, spent)
             if context.in_flight.is_retrying_all:
                 await ledger_writer.call(partial(_mark_retrying, ledger_writer.ledger, frozenset(self._shards), at=context.clock()))
@@ -269,6 +283,8 @@ def _require_attachments(read: Callable[[Case], Awaitable[Mapping[str, str]]]) -
         try:
             return await read(case)
         except GradingFailure as failure:
+            # Only pinned files are the worker's fault: the plan has a hash, so the file was there when the run
+            # was planned.
             if not all(attachment.sha256 for attachment in case.attachments):
                 raise
             raise UsageProblem(failure.message, hint="let that worker see the folder of the dataset, at the same path") from failure
@@ -310,6 +326,7 @@ class Activities:
         return await with_heartbeat(self._as_application_error(run_id, self._evaluate_shard(run_id, shard, stop)), stop)
 
     async def _evaluate_shard(self, run_id: str, shard: int, stop: StopEvent) -> bool:
+        # A worker that is stopping may still be given tasks that waited for it.
         if self._runs.is_stopping:
             raise ShardReleased
         async with self._runs.open_run(run_id) as run:
@@ -343,15 +360,19 @@ class Activities:
             raise ApplicationError(
                 f"handed back by {self._runs.owner}",
                 type="handed_back",
+                # At once: nothing is wrong, and any other worker may take it.
                 next_retry_delay=_AT_ONCE,
                 category=ApplicationErrorCategory.BENIGN,
             ) from None
         except AssayError as problem:
+            # Damage and a refusal by the store do not pass, although they are kinds of unavailability.
             is_transient = isinstance(problem, transient) and not isinstance(problem, RunDamaged | StoreRefused)
             message, hint = _encodable(f"{problem.message} (worker {self._runs.owner})"), _encodable(problem.hint)
             note = "; ".join(filter(None, (message, hint)))
             failure = None if is_transient else failure_from(problem, at=time.time())
+            # Noted in the ledger, where followers look; the history of the workflow is not for them.
             await asyncio.to_thread(_note_problem, note, self._runs.ledger, run_id, failure=failure)
+            # The message only: the cause may hold a prompt, and would be stored in Temporal's history.
             raise ApplicationError(message, hint, type=problem.code, non_retryable=not is_transient) from None
 
 
@@ -364,6 +385,7 @@ async def with_heartbeat(work: Coroutine[Any, Any, T], stop: StopEvent) -> T:
     """
     task, clock = asyncio.create_task(work), asyncio.get_running_loop().time
     cancelled: asyncio.CancelledError | None = None
+    # Measured by the loop's clock, which shows that this process was suspended.
     missed_at = clock() + HEARTBEAT_TIMEOUT.total_seconds()
     while not task.done():
         if clock() > missed_at:
@@ -383,6 +405,7 @@ async def with_heartbeat(work: Coroutine[Any, Any, T], stop: StopEvent) -> T:
 
 
 def _open_shards(ledger: Ledger) -> list[int]:
+    # A workflow that gets a full page continues as a new one; for a cancelled run there is nothing to hand out.
     return [] if ledger.run().is_cancel_requested else list(ledger.shards())[:PAGE]
 
 
@@ -393,6 +416,7 @@ def _encodable(note: str) -> str:
 
 def _note_problem(problem: str, address: str, run_id: str, *, failure: RunFailure | None) -> None:
     """Note in the ledger why the run does not continue, and the failure if no worker will retry."""
+    # The note is for people; the error itself is reported in any case.
     with suppress(AssayError):
         _use_ledger(lambda ledger: ledger.set_note(PROBLEM, problem), address, run_id)
         if failure is not None:

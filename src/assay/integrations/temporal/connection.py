@@ -32,6 +32,7 @@ class QuietFailures(DefaultFailureConverter):
         if not isinstance(exception, FailureError):
             reported = ApplicationError("see the log of the worker", type=type(exception).__name__)
         super().to_failure(reported, payload_converter, failure)
+        # A stack trace names files of the worker, and lines of custom code.
         failure.stack_trace = ""
 
 
@@ -40,6 +41,7 @@ _CERTIFICATES = ("privatekey", "certificate", "invalid peer")
 CONVERTER = replace(DataConverter.default, failure_converter_class=QuietFailures)
 
 
+# One for each process: Temporal's core allows no second runtime with other settings.
 @cache
 def _runtime() -> Runtime:
     """Return Temporal's runtime, with its warnings off standard output; the worker reports outages in its own words."""
@@ -68,6 +70,7 @@ async def connect(server: TemporalServer, *, environ: Mapping[str, str], identit
 async def check_namespace(client: Client, server: TemporalServer) -> None:
     """Raise StoreUnavailable when the server has no such namespace, or denies access to it."""
     try:
+        # Connecting succeeds without a namespace; only a call about it fails.
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=server.namespace))
     except RPCError as problem:
         raise unreachable(server, problem) from problem
@@ -142,6 +145,7 @@ def check_left(run_id: str, known: TemporalServer, wanted: TemporalServer, *, en
 
     Raises UsageProblem while the known server's workers may still evaluate the run: with two servers each call is paid for twice.
     """
+    # The new server first: if it cannot be reached, nothing else needs to be decided.
     wanted_status = asyncio.run(_status(run_id, wanted, environ))
     if wanted_status is WorkflowExecutionStatus.RUNNING:
         return False
@@ -172,6 +176,7 @@ async def _status(run_id: str, server: TemporalServer, environ: Mapping[str, str
         return (await client.get_workflow_handle(run_id).describe()).status
     except RPCError as problem:
         is_namespace_missing = any(detail.Is(NamespaceNotFoundFailure.DESCRIPTOR) for detail in problem.grpc_status.details)
+        # NOT_FOUND is also the answer for a missing namespace, and only the details tell.
         if problem.status is RPCStatusCode.NOT_FOUND and not is_namespace_missing:
             return None
         raise unreachable(server, problem) from problem

@@ -60,6 +60,7 @@ def work(settings: WorkerSettings, environment: RunEnvironment, *, report: Calla
     """Work until SIGTERM, SIGHUP or Ctrl-C, then finish the calls in flight; a second signal ends the worker at once."""
     # Migrate the tables, and reject an unusable address, before any work is accepted.
     shared_ledgers(environment.placement.ledger).close()
+    # Records of a shard live until its end, and searching them for cycles would be wasted.
     with rare_collection():
         asyncio.run(_work(settings, environment, report))
 
@@ -75,6 +76,7 @@ async def _work(settings: WorkerSettings, environment: RunEnvironment, report: C
     stop = asyncio.Event()
     _install_signal_handlers(stop, report)
     async with AsyncExitStack() as stack:
+        # Closed after the workers, which are entered later and left first.
         stack.push_async_callback(runs.close)
         for worker in _workers(client, settings, activities, queue=server.task_queue):
             await stack.enter_async_context(worker)
@@ -83,6 +85,7 @@ async def _work(settings: WorkerSettings, environment: RunEnvironment, report: C
         stack.callback(outage_reporter.cancel)
         await stop.wait()
         report("stopping: waiting for the calls in flight; a second signal stops at once")
+        # Before the workers are left: they wait for the activities, which would otherwise go on to their end.
         runs.stop()
     report("stopped")
 
@@ -103,6 +106,7 @@ async def _is_away(client: Client) -> bool:
     try:
         await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=_ANSWER_TIMEOUT)
     except RPCError as problem:
+        # Other errors are an answer, and mean that the server is there.
         return problem.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
     return False
 
@@ -119,6 +123,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 def _workers(client: Client, settings: WorkerSettings, activities: Activities, *, queue: str) -> tuple[Worker, Worker]:
     """Return two workers: one for shards, and one for everything that must not wait behind many shards."""
+    # The sandbox would import the package anew for each workflow; ours is deterministic and holds ids only.
     runner = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules("assay"))
     behavior = VersioningBehavior.PINNED if settings.is_versioned else VersioningBehavior.UNSPECIFIED
     deployment = WorkerDeploymentConfig(
@@ -126,6 +131,7 @@ def _workers(client: Client, settings: WorkerSettings, activities: Activities, *
         use_worker_versioning=settings.is_versioned,
         default_versioning_behavior=behavior,
     )
+    # Heartbeats are throttled to a part of their timeout by default, which is too rare to see a cancel in time.
     throttle, one_poller = timedelta(seconds=HEARTBEAT_INTERVAL), PollerBehaviorSimpleMaximum(maximum=1)
     run_worker = Worker(
         client,
@@ -149,6 +155,7 @@ def _workers(client: Client, settings: WorkerSettings, activities: Activities, *
         max_concurrent_activities=settings.shards,
         max_heartbeat_throttle_interval=throttle,
         graceful_shutdown_timeout=DRAIN,
+        # One waiting request: a worker that freezes can be given one shard at most without noticing.
         activity_task_poller_behavior=one_poller,
         deployment_config=deployment,
     )
@@ -174,6 +181,7 @@ def _seal_run(run_id: str, settings: WorkerSettings, environment: RunEnvironment
     seal(folders_of(settings.runs_dir, run_id), environment)
     ledger = open_shared(environment.placement.ledger, run_id)
     try:
+        # Sealed in spite of an earlier problem.
         clear_problem(ledger)
         return ledger.run().state
     finally:

@@ -45,11 +45,13 @@ class RunWorkflow:
             shards = await self._short(OPEN_SHARDS, run_id)
             await self._evaluate(run_id, shards)
         except (asyncio.CancelledError, ActivityError) as end:
+            # A permanent failure of an activity ends the workflow with its message; a cancellation does not.
             if not is_cancelled_exception(end):
                 raise
             # An operator cancelled the workflow instead of the run: end it like a cancelled run.
             await self._short(REQUEST_CANCEL, run_id)
         else:
+            # A full page means that there may be more shards.
             if len(shards) == PAGE and not self._is_cancelled:
                 workflow.continue_as_new(run_id)
         return str(await self._short(SEAL, run_id))
@@ -58,13 +60,16 @@ class RunWorkflow:
         """Hand out the shards, WINDOW at a time; the first permanent failure cancels the others."""
         if not shards:
             return
+        # Asyncio primitives are deterministic in a workflow: Temporal runs them on a loop of its own.
         slots = asyncio.Semaphore(WINDOW)
         tasks = [asyncio.create_task(self._evaluate_one(run_id, shard, slots)) for shard in shards]
         try:
+            # The first failure ends the wait; without one all shards are waited for.
             await workflow.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             for task in tasks:
                 task.cancel()
+            # Cancelled shards are waited for as well, since their calls in flight are still recorded.
             ends = await asyncio.gather(*tasks, return_exceptions=True)
         for end in ends:
             if isinstance(end, ActivityError) and not is_cancelled_exception(end):
@@ -72,6 +77,7 @@ class RunWorkflow:
 
     async def _evaluate_one(self, run_id: str, shard: int, slots: asyncio.Semaphore) -> None:
         async with slots:
+            # A cancel that one shard has reported makes the rest needless.
             if not self._is_cancelled:
                 self._is_cancelled |= await workflow.execute_activity(
                     EVALUATE_SHARD,
@@ -83,6 +89,7 @@ class RunWorkflow:
                     retry_policy=_AGAIN,
                     # Calls in flight must be recorded before the run is sealed.
                     cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    # Runs take turns, so that one with many shards does not hold up another.
                     priority=Priority(fairness_key=run_id[:64]),
                 )
 

@@ -47,6 +47,7 @@ def check_placeable(plan: Plan) -> None:
     """Raise UsageProblem for a run that workers on other machines could not evaluate."""
     if plan.comparison is not None:
         raise UsageProblem("a ranking is made on one machine", hint="leave out --engine temporal (or ASSAY_ENGINE)")
+    # A token stands for code that only this process has.
     given = [plugin.name for plugin in plan.plugins if not plugin.reference or plugin.token]
     if given:
         raise UsageProblem(
@@ -69,7 +70,10 @@ async def _start_workflow(run_id: str, server: TemporalServer, environment: RunE
             id=run_id,
             task_queue=server.task_queue,
             task_timeout=_TASK_TIMEOUT,
+            # Started again for a run in progress, nothing happens; for one whose workflow was lost, a new one
+            # begins.
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            # A run that failed can be resumed under its own id.
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         )
     except RPCError as problem:
@@ -99,6 +103,7 @@ class WorkflowFollower:
         self._ledger = ledger
         self._environment = environment
         self._started = environment.clock()
+        # Records of earlier workers are not part of the rate.
         self._done_before = _done(run_status(ledger)[1])
         self._done = -1
 
@@ -110,11 +115,13 @@ class WorkflowFollower:
             while not ended.done():
                 pause = await self._send_snapshot(started.client, server)
                 await asyncio.wait([ended], timeout=pause)
+                # Leaving does not end the run: the workers go on.
                 if self._environment.is_stopping is not None and self._environment.is_stopping():
                     raise RunInterrupted
         finally:
             ended.cancel()
         ended.result()
+        # A last look, since the final counts may be newer than the last poll.
         if self._environment.watch is not None:
             self._environment.watch(await asyncio.to_thread(self.snapshot))
 
@@ -125,7 +132,9 @@ class WorkflowFollower:
             return REFRESH
         before = time.perf_counter()
         snapshot = await asyncio.to_thread(self.snapshot)
+        # Reading a large ledger takes longer, and must not become the ledger's main load.
         pause = min(max(REFRESH, 9 * (time.perf_counter() - before)), _LONGEST_REFRESH)
+        # Nothing moved since the last look: it may be that no worker is there.
         if not snapshot.problem and snapshot.done == self._done:
             snapshot = msgspec.structs.replace(snapshot, problem=await _missing_workers(client, server))
         self._done = snapshot.done
@@ -176,9 +185,12 @@ async def _wait_for_end(handle: _Handle) -> None:
 def _worker_error(problem: WorkflowFailureError, run_id: str) -> AssayError:
     """Return a worker's error, with its hint, as an error of ours."""
     cause: BaseException = problem
+    # Temporal wraps the worker's error in those of activity and workflow.
     while cause.__cause__ is not None:
         cause = cause.__cause__
     if not isinstance(cause, ApplicationError):
+        # Terminated or timed out by an operator.
         return UsageProblem(f"the workflow of the run has ended: {cause}", hint=f"resume the run: assay resume {run_id}")
     hint = str(cause.details[0]) if cause.details else ""
+    # Kinds that callers handle keep their class; any other is shown as it is.
     return _ERRORS.get(cause.type or "", UsageProblem)(cause.message, hint=hint)

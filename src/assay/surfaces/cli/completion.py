@@ -47,7 +47,6 @@ BASH = """\
 _assay_completion() {
     local IFS=$'\\n' answer type value
     answer=$(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD _ASSAY_COMPLETE=bash_complete "$1" 2>/dev/null)
-    # click's own function puts a blank after every word, and `openai/` has to be continued.
     for answer in $answer; do
         IFS=',' read -r type value <<< "$answer"
         case $type in

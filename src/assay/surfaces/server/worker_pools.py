@@ -37,14 +37,17 @@ class ValidationPool:
 
     async def run(self, caller: str, size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Call a function for an upload of this size, in a process if it is large; function and arguments must be picklable."""
+        # Small uploads stay in threads: starting a process takes longer than validating them.
         if size < LARGE:
             async with self._small.slot(caller):
                 return await asyncio.wrap_future(self._threads.submit(work, *arguments, **named))
         async with self._large.slot(caller):
             for _ in range(TRIES):
+                # Read again in each round: another upload may have replaced a broken pool meanwhile.
                 pool = self._pool = self._pool or _new_pool()
                 try:
                     return await asyncio.wrap_future(pool.submit(work, *arguments, **named))
+                # The system kills a process that takes too much memory, and with it breaks the whole pool.
                 except BrokenProcessPool as problem:
                     log.warning("a process that validates was killed: %s", problem)
                     if self._pool is pool:
@@ -57,6 +60,7 @@ class ValidationPool:
 
     def close(self) -> None:
         """Stop the threads and processes."""
+        # Without waiting: what is still validated is for requests that are already gone.
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -69,6 +73,7 @@ _THREADS = 4
 def _new_pool() -> ProcessPoolExecutor:
     # Not forked: threads of this process may hold locks.
     context = multiprocessing.get_context("spawn")
+    # Twenty tasks for each process: memory that the allocator keeps goes back to the system from time to time.
     return ProcessPoolExecutor(_WORKERS, mp_context=context, initializer=begin_worker, max_tasks_per_child=20)
 
 
@@ -85,6 +90,7 @@ def _end_with_parent() -> None:
     """End this worker when its parent ends; a killed server cannot stop its workers."""
     parent = multiprocessing.parent_process()
     assert parent is not None
+    # Waits on the pipe to the parent, which also ends when the parent is killed.
     parent.join()
     os._exit(1)
 
@@ -107,11 +113,13 @@ class RecordIndexer:
         waiting = [(folders.sealed, self._made(folders.sealed)) for folders in api.missing_indexes(run, search)]
         for run_dir, making in waiting:
             if making is not None and not self._is_done(run_dir, making, seconds):
+                # The search waits for all its indexes, so the one that is least complete says how long.
                 return min(api.index_progress(run_dir) for run_dir, making in waiting if making is not None)
         return None
 
     def prepare(self, run_dir: Path) -> None:
         """Start to index a run that has just ended, without waiting."""
+        # Small ones are indexed by the first search that needs them.
         if not _is_small(run_dir):
             self._made(run_dir)
 
@@ -123,6 +131,7 @@ class RecordIndexer:
 
     def _made(self, run_dir: Path) -> "Future[Any] | None":
         if _is_small(run_dir):
+            # Made by the caller itself, which takes less time than starting a process.
             api.index_run(run_dir)
             return None
         with self._lock:
@@ -149,6 +158,7 @@ class RecordIndexer:
             raise StoreUnavailable("the process that indexes records has ended", hint="try again") from problem
         finally:
             if making.done():
+                # Forgotten when done, so that an index that was removed is built again by the next search.
                 self._forget(run_dir)
         return True
 

@@ -105,20 +105,6 @@ def test_a_rejected_temperature_costs_one_call_and_no_record(tmp_path: Path, mon
     assert "is not supported with this model" in model["adjustments"][0]["reason"]
 
 
-def test_many_rejected_parameters_are_met_once_each_whatever_the_concurrency(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = {"model": "openai/new", "top_p": 0.9, "seed": 1, "presence_penalty": 0.5, "max_tokens": 50, "reasoning_effort": "low"}
-    rules = [unsupported(name) for name in ("temperature", "top_p", "seed", "presence_penalty", "reasoning_effort")]
-    run_file = tmp_path / "run.yaml"
-    write_rows(tmp_path / "rows.jsonl", *[mcq_row(f"r-{number}") for number in range(100)])
-    run_file.write_text(json.dumps({"datasets": ["rows.jsonl"], "candidates": [entry]}), encoding="utf-8")
-    with provider_of("openai", monkeypatch, unsupported("max_tokens", instead="max_completion_tokens"), *rules) as provider:
-        (result,) = api.run(run_file, runs_dir=str(tmp_path / "runs"), concurrency=64)
-    assert (result.counts.evaluated_records, provider.rejections) == (100, 6)
-    assert provider.requests[-1].body.keys() == {"model", "messages", "max_completion_tokens"}  # type: ignore[attr-defined]
-
-
 def test_a_rejection_with_422_and_a_list_of_pydantic_is_negotiated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     detail = [{"type": "extra_forbidden", "loc": ["body", "temperature"], "msg": "Extra inputs are not permitted", "input": 0}]
     with provider_of(
@@ -236,13 +222,6 @@ def test_a_prompt_about_parameters_and_a_context_that_is_too_long_are_no_rejecti
         with provider_of("openai", monkeypatch, lambda _, body=body: body):
             (result,) = api.run(rows, model="openai/new", runs_dir=str(folder / "runs"))
         assert manifest_of(result)["negotiated"][0]["adjustments"] == []
-
-
-def test_rejections_without_end_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with provider_of("openai", monkeypatch, lambda _: openai_error("Unsupported parameter: 'temperature'")) as provider:
-        result = run_questions(tmp_path, "openai/new", records=3)
-    assert result.counts.failed_records == 3
-    assert provider.rejections == 4
 
 
 def test_a_long_prompt_gets_the_room_that_its_messages_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
