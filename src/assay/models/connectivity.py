@@ -129,7 +129,7 @@ def _reply_result(endpoint: Endpoint, reply: HttpReply, seconds: float) -> Conne
         seconds=seconds,
         status=reply.status,
         date=reply.headers.get("date", "")[:40],
-        has_key=bool(endpoint.key),
+        has_key=bool(endpoint.key or endpoint.header_secrets),
     )
     problem, hint = _reply_problem(endpoint, reply)
     if not problem and (reply.status != OK or read_page(reply.body) is None):

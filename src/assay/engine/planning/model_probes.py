@@ -21,7 +21,7 @@ from assay.grading.judge_call import CandidateAnswer, JudgeCall, JudgeCallOption
 from assay.grading.verdict import FIVE_POINT, UnusableReply, read_verdict
 from assay.models import PRICES_HINT, asked_models, load_provider
 from assay.models.connectivity import REFUSED, ConnectivityResult, ask_for_models
-from assay.models.endpoint import endpoint_problems, resolve_endpoint
+from assay.models.endpoint import endpoint_problems, provider_secrets
 from assay.models.model_list import ListedModel, nearest_names
 from assay.models.negotiation import MAX_TOKENS, OMITTED, REPLY_FORMAT, SYSTEM, Negotiator
 from assay.models.prices import is_paid, tariff_of
@@ -207,7 +207,7 @@ def _key(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, 
     variable = subject.provider.key_variable or "its key"
     if failure is not None and failure.code in _REFUSED_KEY:
         return _check("key", "problem", failure.message, f"make a new key, or set {variable} to the right one")
-    if PROVIDERS[subject.provider.kind].vendor and not resolve_endpoint(subject.provider, environ).key:
+    if PROVIDERS[subject.provider.kind].is_remote and not provider_secrets(subject.provider, environ):
         return _check("key", "note", "none is sent")
     if failure is None or (listed is not None and listed.status and not listed.problem):
         return _check("key", "ok", "accepted")
@@ -315,7 +315,8 @@ def _price(subject: _Subject, environ: Mapping[str, str]) -> ProbeCheck:
         return _check("price", "note", "not known, so that no cost is reported", PRICES_HINT)
     usual = tariff.rates[-1]
     costs = (f"${rate * _PER_MILLION:,.10g}" for rate in (usual.input, usual.output))
-    return _check("price", "ok", "{} per million tokens of input, {} of output".format(*costs))
+    origin = "" if subject.model.price is msgspec.UNSET else ", as set"
+    return _check("price", "ok", "{} per million tokens of input, {} of output".format(*costs) + origin)
 
 
 def _retirement(subject: _Subject, models: Sequence[ListedModel]) -> Iterator[ProbeCheck]:
