@@ -175,8 +175,8 @@ def bar(count: int, largest: int) -> str:
 
 
 def size(number: int) -> str:
-    # 1024-based, as the limits of the contracts.
     """Return `812 bytes`, `1.4 MB`; a KB has 1024 bytes."""
+    # 1024-based, as the limits of the contracts.
     amount, unit = float(number), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path, PurePath
 from string import Template
-from typing import Any
 
 import click
 import msgspec
@@ -336,7 +335,7 @@ def doctor_command(context: click.Context, /, run_file: str, *, offline: bool, r
     context.exit(exits.VALID if is_well else exits.INVALID)
 
 
-def _document(check: api.DoctorCheck) -> dict[str, Any]:
+def _document(check: api.DoctorCheck) -> dict[str, object]:
     # A hint is left out where there is none; all other members are always there.
     return {name: value for name, value in msgspec.to_builtins(check).items() if value or name != "hint"}
 
