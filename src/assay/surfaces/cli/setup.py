@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path, PurePath
 from string import Template
+from typing import Any
 
 import click
 import msgspec
