@@ -37,7 +37,6 @@ NO_TEST_OF_ITS_NAME = {
     "core/model_call.py": _TYPES,
     "core/model_probe.py": _TYPES,
     "core/version.py": "one constant, which a rule below compares with the installed version",
-    "metrics/power.py": _FORMER,
     "models/anthropic_batches.py": _BOTH_BATCHES,
     "models/openai_batches.py": _BOTH_BATCHES,
     "models/provider_protocol.py": _TYPES,
