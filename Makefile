@@ -67,7 +67,7 @@ crash: $(VENV)/dev.stamp ## Kill runs at random moments and at system calls, and
 	$(RUN) -m tests.crash $(ARGS)
 
 crash-server: $(VENV)/dev.stamp ## Kill a server at random moments and at system calls while it is used, and check that nothing is lost (about 10 minutes)
-	$(RUN) -m tests.server.crash $(ARGS)
+	$(RUN) -m tests.surfaces.server.crash $(ARGS)
 
 chaos: $(VENV)/dev.stamp $(VENV)/postgres.stamp ## Kill, freeze and restart workers and servers of runs on many machines, and check that nothing is lost (about 12 minutes)
 	$(RUN) -m tests.chaos $(ARGS)
@@ -76,7 +76,7 @@ sim: $(VENV)/dev.stamp ## Play 5,000 histories of the engine in virtual time, ea
 	$(RUN) -m tests.simulation $(ARGS)
 
 load: $(VENV)/dev.stamp ## Send ten uploads of 100 MB at once to a server, and check memory, health and what is left (about 1 minute)
-	$(RUN) -m tests.server.load $(ARGS)
+	$(RUN) -m tests.surfaces.server.load $(ARGS)
 
 lock: ## Renew the hashed requirement files (needs uv; ARGS=--upgrade for new versions)
 	$(COMPILE) pyproject.toml -o requirements/core.txt

@@ -19,8 +19,8 @@ from stub import CANDIDATE, JUDGE
 from validate import show_progress
 
 sys.path.append(str(HERE.parent))
+from tests.integrations.temporal.machines import Site, running_temporal
 from tests.store.databases import running_database  # the servers of the tests are not installed
-from tests.temporal.machines import Site, running_temporal
 
 LATENCY = 0.05
 SLOTS = 32

@@ -2,12 +2,13 @@
 
 import compileall
 import gc
+import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tests.store.databases import Database
 
 HEAVY = "ASSAY_HEAVY"
+Put = Callable[..., Path]
 SOURCE = Path(__file__).parent.parent / "src"
 CHANGING = (
     *("GITHUB_ACTIONS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"),
@@ -40,13 +42,15 @@ settings.load_profile(os.environ.get("ASSAY_HYPOTHESIS", "seeded"))
 def pytest_configure(config: pytest.Config) -> None:
     # No test may ask a vendor for a developer's money.
     for vendor in filter(None, (row.vendor for row in PROVIDERS.values())):
-        os.environ.pop(vendor.key_variable, None)
-        os.environ.pop(vendor.url_variable, None)
+        for name in (*vendor.key_variables(), *vendor.region_variables, *vendor.version_variables, vendor.url_variable):
+            os.environ.pop(name, None)
     for name in CHANGING:
         os.environ.pop(name, None)
+    # A shell lets what it starts in the background ignore Ctrl-C, and nohup a hang-up. Commands that a test interrupts would too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell lets what it starts in the background ignore Ctrl-C, and so would every command that a test interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.addinivalue_line("markers", f"heavy: needs minutes or gigabytes; runs where {HEAVY} is set, as in make fuzz")
     if not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, and each would compile the package where PYTHONDONTWRITEBYTECODE is set.
@@ -77,6 +81,19 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ASSAY_RUNS_DIR", raising=False)
     Path("golden.json").write_bytes(example_dataset("golden_v1"))
     return tmp_path
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    """Writes a value as a file of that name."""
+
+    def write(name: str, value: Any) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
+        return path
+
+    return write
 
 
 @pytest.fixture(scope="session")

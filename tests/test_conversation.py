@@ -22,7 +22,9 @@ REPLY: dict[str, Any] = {"turn_id": 2, "speaker": "assistant", "assistant_reply"
 TOOL: dict[str, Any] = {"tool_used": "hours", "tool_input": {"day": "today"}, "tool_output": None}
 FIXTURES = Path(__file__).parent / "datasets" / "conversation_v1"
 FILES = [
-    path for path in sorted(FIXTURES.rglob("*")) if path.is_file() and not path.name.endswith((".issues.json", ".config.yaml"))
+    path
+    for path in sorted(FIXTURES.glob("*valid/**/*"))
+    if path.is_file() and not path.name.endswith((".issues.json", ".config.yaml"))
 ]
 
 Found = list[tuple[ErrorType, int | None, str | None]]

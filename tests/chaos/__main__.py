@@ -14,8 +14,8 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.fleet import Fleet, Setting, standing_fleet
 from tests.chaos.servers import kill_server, kill_working_server
 from tests.chaos.trials import RECOVERY_LIMIT, Finding, tried
+from tests.integrations.temporal.machines import running_temporal
 from tests.store.databases import running_database
-from tests.temporal.machines import running_temporal
 
 HEADINGS = ("fault", "times", "lost", "duplicated", "calls repeated (allowed)", f"recovery s (limit {RECOVERY_LIMIT:g})", "verdict")
 

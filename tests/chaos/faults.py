@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from tests.chaos.fleet import PATIENCE, Fleet, following, kill, owner_of
-from tests.temporal.machines import WorkerProcess, until
+from tests.integrations.temporal.machines import WorkerProcess, until
 
 HEARTBEAT_TIMEOUT = 10.0
 """Seconds of silence after which a worker is missed."""

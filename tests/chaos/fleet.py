@@ -16,8 +16,8 @@ from assay.store.leases import ALL, Pool
 from tests.crash.job import steady
 from tests.crash.loops import Bench, set_up
 from tests.crash.provider import CountingProvider
+from tests.integrations.temporal.machines import Site, TemporalProcess, WorkerProcess, until
 from tests.store.databases import Database
-from tests.temporal.machines import Site, TemporalProcess, WorkerProcess, until
 
 PATIENCE = 120.0
 """Seconds after which something is taken not to happen."""

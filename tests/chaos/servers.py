@@ -9,8 +9,8 @@ from tests.chaos.faults import SETTLE, Wound
 from tests.chaos.fleet import PATIENCE, Fleet
 from tests.chaos.trials import Finding, counted, recovery_of
 from tests.crash.check import problems_of, stable_artifacts
-from tests.server.serving import Serving
-from tests.temporal.machines import until
+from tests.integrations.temporal.machines import until
+from tests.surfaces.server.serving import Serving
 
 
 def kill_server(fleet: Fleet, run_id: str, chance: random.Random) -> Finding:

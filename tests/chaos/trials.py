@@ -15,7 +15,7 @@ from assay import api
 from tests.chaos.faults import HEARTBEAT_TIMEOUT, Fault, Trial, Wound
 from tests.chaos.fleet import PATIENCE, Fleet, kill, results_in
 from tests.crash.check import problems_of, stable_artifacts
-from tests.temporal.machines import until
+from tests.integrations.temporal.machines import until
 
 RECOVERY_LIMIT = 1.5 * HEARTBEAT_TIMEOUT
 CANCELLED = 130

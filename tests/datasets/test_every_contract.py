@@ -18,7 +18,7 @@ from assay.surfaces.server.queries import ContractChoice
 from assay.surfaces.server.uploads import media_types
 from assay.testing import example_dataset
 from tests.fuzz.targets import TARGETS
-from tests.importers.bringing import FIXTURES
+from tests.integrations.importers.bringing import FIXTURES
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = Path(__file__).parent

@@ -141,13 +141,6 @@ def test_white_space_stays_where_the_id_would_be_that_of_another_record(tmp_path
     assert (report.report.outcome, report.report.counts.accepted_records) == ("accepted", 2)
 
 
-def test_the_id_of_a_golden_case_is_not_trimmed_into_that_of_another(tmp_path: Path) -> None:
-    cases = [{"id": name, "user_prompt": "p", "rubric": "r" * 10} for name in ("a", "a ", "b ", "b  ", "c")]
-    corrected, report = fixed_copy(json.dumps({"version": "1.0.0", "cases": cases}), tmp_path)
-    assert [case["id"] for case in json.loads(corrected)["cases"]] == ["a", "a ", "b", "b  ", "c"]
-    assert changes_of(report) == [(1, "cases[2].id", "removed white space at the end")]
-
-
 def test_unknown_fields_of_a_record_move_into_metadata(tmp_path: Path) -> None:
     record = '{"record_id": "r", "input": {"prompt": "p"}, "level": 3, "by": "Ann", "metadata": {"k": 1}}'
     corrected, report = fixed_copy(batch(record), tmp_path)

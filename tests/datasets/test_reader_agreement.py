@@ -15,15 +15,9 @@ from assay import ValidationConfig, ValidationReport, validate
 from assay.core.canonical import canonical_json
 from assay.core.issue import Finding, Path
 from assay.core.strict_json import parse_json
-from assay.datasets.batch_v1 import fast as batch_fast
 from assay.datasets.batch_v1.fast import clean_in_parallel
 from assay.datasets.batch_v1.rules import CheckedRecord
-from assay.datasets.conversation_v1.fast import Conversations, fast_path_for
-from assay.datasets.conversation_v1.rules import check_document
-from assay.datasets.legal_eval_v1 import fast as legal_fast
-from assay.datasets.legal_eval_v1 import rules as legal_rules
 from assay.datasets.parsing.checks import FindingList, check_flaws
-from assay.datasets.parsing.fast_path import FastPath
 from tests.mutants import mutant_of
 
 DEFAULT = ValidationConfig()
@@ -87,33 +81,10 @@ TURNS: tuple[dict[str, Any], ...] = (
     },
     {"turn_id": 3, "speaker": "user", "message": "Thanks"},
 )
-CONFIGS = (
-    DEFAULT,
-    ValidationConfig(strict_mode=True),
-    ValidationConfig(allow_empty_messages=True, min_message_length=4, min_assistant_reply_length=0),
-    ValidationConfig(allowed_tools=["timetable"], require_tool_input=False, require_tool_output=False, check_turn_sequence=False),
-    ValidationConfig(min_turns=2, max_turns=3, max_message_length=20, confidence_score_min=-1, confidence_score_max=0.75),
-    ValidationConfig(min_message_length=0, min_assistant_reply_length=0),
-)
 HUGE = 2 << 20
 """Bytes without white space that no record can have, however it is written."""
 seeds = st.integers(0, 2**32 - 1)
 EXAMPLES = settings(max_examples=max(settings().max_examples, 200))
-
-
-def lane_verdicts(raws: list[bytes], *, suspects: frozenset[int]) -> list[batch_fast.CleanRecord | None]:
-    batches = batch_fast.clean_records([msgspec.Raw(raw) for raw in raws], suspects=suspects)
-    return [verdict for batch in batches for verdict in batch]
-
-
-def legal_verdicts(lines: list[bytes]) -> list[legal_fast.CleanRow | None]:
-    return legal_fast.clean_rows(FastPath(legal_fast.KIND), lines)
-
-
-def conversation_lane(config: ValidationConfig) -> Conversations:
-    fast_path = fast_path_for(config)
-    assert fast_path is not None
-    return fast_path
 
 
 def exact_record(raw: bytes, index: int) -> tuple[list[Finding], Any]:
@@ -127,13 +98,6 @@ def exact_record(raw: bytes, index: int) -> tuple[list[Finding], Any]:
     # Last, because what the rules say of a number that cannot be read is taken back.
     check_flaws(found, document, path)
     return found, record.value
-
-
-def exact_row(line: bytes) -> list[Finding]:
-    document = parse_json(line)
-    found = FindingList()
-    check_flaws(found, document, ())
-    return [*found, *(legal_rules.check_row(document.value, DEFAULT) if document.is_readable else ())]
 
 
 def rfc8785_digest(value: Any) -> bytes:
@@ -167,46 +131,6 @@ def found_by_the_exact_rules(records: list[bytes]) -> tuple[set[tuple[int, str, 
 
 def digests_of(report: ValidationReport) -> list[bytes]:
     return [bytes.fromhex(case.record_sha256) for case in report.cases]
-
-
-@pytest.mark.parametrize("record", RECORDS)
-def test_the_fast_path_takes_a_clean_record(record: dict[str, Any]) -> None:
-    [clean] = lane_verdicts([msgspec.json.encode(record)], suspects=frozenset())
-    assert clean is not None
-    assert (clean.record_id, clean.digest) == (record["record_id"], rfc8785_digest(record))
-
-
-@given(seeds)
-@EXAMPLES
-def test_a_record_that_the_fast_path_takes_has_no_finding_and_the_hash_of_rfc8785(seed: int) -> None:
-    random = Random(seed)
-    raws = [mutant_of(random.choice(RECORDS), random) for _ in range(8)]
-    verdicts = lane_verdicts(raws, suspects=frozenset())
-    for index, (raw, verdict) in enumerate(zip(raws, verdicts, strict=True)):
-        found, value = exact_record(raw, index)
-        assert verdict is None or (found, verdict.digest) == ([], rfc8785_digest(value))
-
-
-@given(seeds)
-@EXAMPLES
-def test_the_text_of_a_record_spares_checks_and_changes_no_finding(seed: int) -> None:
-    random = Random(seed)
-    documents = [parse_json(mutant_of(random.choice(RECORDS), random)) for _ in range(8)]
-    for document in documents:
-        spared = CheckedRecord(document.value, ("records", 0), DEFAULT, text=document.text)
-        complete = CheckedRecord(document.value, ("records", 0), DEFAULT)
-        assert spared.found == complete.found
-        assert (spared.value, spared.is_normalized) == (complete.value, complete.is_normalized)
-
-
-@given(seeds)
-@EXAMPLES
-def test_a_suspect_is_never_taken_by_the_fast_path(seed: int) -> None:
-    random = Random(seed)
-    raws = [mutant_of(random.choice(RECORDS), random, most=1) for _ in range(4)]
-    suspects = frozenset(position for position in range(4) if random.random() < 0.5)
-    verdicts = lane_verdicts(raws, suspects=suspects)
-    assert [verdicts[position] for position in suspects] == [None] * len(suspects)
 
 
 @given(seeds)
@@ -245,58 +169,6 @@ def test_a_large_document_has_one_report_whatever_the_number_of_processes() -> N
     assert len(document) > 25 << 20
     assert shared.to_dict() == alone.to_dict()
     assert digests_of(shared) == digests_of(alone)
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_the_fast_path_takes_a_clean_row(row: dict[str, Any]) -> None:
-    assert legal_verdicts([msgspec.json.encode(row)]) != [None]
-
-
-@given(seeds)
-@EXAMPLES
-def test_a_row_that_the_fast_path_takes_has_no_finding_but_the_warnings_that_it_names(seed: int) -> None:
-    random = Random(seed)
-    lines = [mutant_of(random.choice(ROWS), random) for _ in range(8)]
-    for line, clean in zip(lines, legal_verdicts(lines), strict=True):
-        found = exact_row(line)
-        assert clean is None or {finding.severity for finding in found} <= {"warning"}
-        assert clean is None or {legal_rules.warning_kind(finding) for finding in found} == set(clean.warned)
-
-
-@given(seeds)
-@EXAMPLES
-def test_an_accepted_row_has_the_hash_of_rfc8785(seed: int) -> None:
-    random = Random(seed)
-    line = mutant_of(random.choice(ROWS), random).replace(b"\n", b"")
-    digests = digests_of(validate(line, "legal_eval_v1"))
-    values = [parse_json(line).value for _ in digests]
-    assert digests == [rfc8785_digest(value) for value in values]
-
-
-@pytest.mark.parametrize("config", CONFIGS[:1])
-def test_the_fast_path_takes_a_clean_conversation(config: ValidationConfig) -> None:
-    [turns] = conversation_lane(config).clean_rows([msgspec.json.encode(TURNS)])
-    assert turns is not None
-    assert len(turns) == len(TURNS)
-
-
-@given(seeds, st.sampled_from(CONFIGS))
-@EXAMPLES
-def test_a_conversation_that_the_fast_path_takes_has_no_finding(seed: int, config: ValidationConfig) -> None:
-    random = Random(seed)
-    contents = [mutant_of(list(TURNS), random) for _ in range(8)]
-    for content, turns in zip(contents, conversation_lane(config).clean_rows(contents), strict=True):
-        document = parse_json(content)
-        assert turns is None or (len(turns), list(check_document(document, config))) == (len(document.value), [])
-
-
-@given(seeds)
-@EXAMPLES
-def test_an_accepted_conversation_has_the_hash_of_rfc8785(seed: int) -> None:
-    random = Random(seed)
-    content = mutant_of(list(TURNS), random)
-    digests = digests_of(validate(content, "conversation_v1"))
-    assert digests == [rfc8785_digest(parse_json(content).value) for _ in digests]
 
 
 @pytest.mark.parametrize(
@@ -339,14 +211,6 @@ def test_a_number_that_the_strict_door_refuses_is_refused_in_every_contract(cont
     marked = content.replace(b'"level":2', b'"level":@').replace(b'"page":4', b'"page":@').replace(b'"hour":6', b'"hour":@')
     report = validate(marked.replace(b"@", literal.encode()), contract)
     assert "value_out_of_range" in {issue.code for issue in report.record_errors}
-
-
-@pytest.mark.parametrize("escape", ["\\u0000", 'Yes","text":"x\\u0022\\u0022\\u0022\\u0022'], ids=["nul", "a-name-twice"])
-@pytest.mark.parametrize("unknown", ["", '"language":"en",'], ids=["plain", "with-an-unknown-field"])
-def test_escapes_that_hide_something_are_seen_in_a_row(escape: str, unknown: str) -> None:
-    line = msgspec.json.encode(ROWS[2]).replace(b"{", b"{" + unknown.encode(), 1).replace(b"Never", escape.encode())
-    [clean] = legal_verdicts([line])
-    assert clean is None
 
 
 def test_text_is_hashed_after_normalising() -> None:

@@ -88,8 +88,8 @@ FLOODS = {
     "batch-keys-without-records": Flood("batch_v1", HEAD, '"a":1', "}", 20_000),
     "batch-unknown-keys": Flood("batch_v1", RECORD + "}],", '"k%d":1', "}", 5_000),
     "batch-metadata-of-the-document": Flood("batch_v1", RECORD + '}],"metadata":{', '"k%d":"é"', "}}", 10_000),
-    "batch-empty-lines": Flood("batch_v1", "", "\n", RECORD + "}]}", 5_000_000, ""),
-    "batch-empty-lines-at-the-end": Flood("batch_v1", RECORD + "}]}", "\n", "", 5_000_000, ""),
+    "batch-empty-lines": Flood("batch_v1", "", "\n", RECORD + "}]}", 10_000_000, ""),
+    "batch-empty-lines-at-the-end": Flood("batch_v1", RECORD + "}]}", "\n", "", 10_000_000, ""),
     "batch-brackets": Flood("batch_v1", "", "[", "", 2_000_000, ""),
     "batch-records-that-are-numbers": Flood("batch_v1", RECORDS, "1", "]}", 5_000),
     "batch-more-records-than-are-allowed": Flood("batch_v1", RECORDS, "1", "]}", 600_000),
@@ -116,7 +116,7 @@ FLOODS = {
     "record-fields-of-the-input": Flood("batch_v1", RECORDS + '{"record_id":"r","input":{', '"k%d":1', "}}]}", 20_000),
     # legal_eval_v1
     "legal-empty-lines": Flood("legal_eval_v1", "", "\n", "", 10_000_000, ""),
-    "legal-blanks": Flood("legal_eval_v1", "", " ", "\n", 5_000_000, ""),
+    "legal-blanks": Flood("legal_eval_v1", "", " ", "\n", 10_000_000, ""),
     "legal-blank-lines": Flood("legal_eval_v1", ROW + QA + "}\n", " \t\r\n", ROW + QA + "}", 500_000, ""),
     "legal-rows": Flood("legal_eval_v1", "", ROW.replace('"r"', '"r%d"') + QA + "}\n", "", 10_000, ""),
     "legal-numbers": Flood("legal_eval_v1", "", "1\n", "", 2_000, ""),
@@ -161,7 +161,7 @@ FLOODS = {
     "golden-unknown-fields": Flood("golden_v1", CASES + "],", '"k%d":1', "}", 5_000),
     "golden-tags": Flood("golden_v1", CASES + CASE.replace("%d", "1") + ',"tags":[', "1", "]}]}", 5_000),
     "golden-duplicate-ids": Flood("golden_v1", CASES, CASE.replace("%d", "1") + "}", "]}", 3_000),
-    "golden-empty-lines": Flood("golden_v1", "", "\n", CASES + "1]}", 5_000_000, ""),
+    "golden-empty-lines": Flood("golden_v1", "", "\n", CASES + "1]}", 10_000_000, ""),
     # conversation_v1
     "turns-that-are-numbers": Flood("conversation_v1", "[", "1", "]", 20_000),
     "turns": Flood("conversation_v1", "[", TURN.replace("1", "%d") + "}", "]", 3_000),

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from assay.api.datasets import convert_contract
-from tests.datasets.test_contracts import GOLDEN, LEGAL_ROWS
+from tests.datasets.converters.test_contracts import GOLDEN, LEGAL_ROWS
 from tests.engine.run_settings import write_rows
 from tests.sent_requests import Sent, texts_sent
 

@@ -33,7 +33,8 @@ CONFIGS = (
 @cache
 def fixtures(contract: str) -> tuple[bytes, ...]:
     """The shipped datasets of a contract; all of them for the doors and for recognition."""
-    folders = [DATASETS / contract] if contract in CONTRACTS else [DATASETS / name for name in CONTRACTS]
+    names = [contract] if contract in CONTRACTS else list(CONTRACTS)
+    folders = [DATASETS / name / verdict for name in names for verdict in ("valid", "invalid")]
     paths = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     return tuple(path.read_bytes() for path in paths if not path.name.endswith((".issues.json", ".config.yaml")))
 

@@ -14,7 +14,6 @@ from assay.grading import (
     GradingSettings,
     MethodKind,
     UnknownCall,
-    is_judged,
     kind_of,
     marks_of,
     needs_judge,
@@ -79,16 +78,6 @@ def test_what_a_grader_of_others_heard_is_read_by_nobody_else() -> None:
     settings = GradingSettings(candidate="model", judges=("judge",), grader=PluginPlan(kind="grader", name="own"))
     with pytest.raises(UnknownCall):
         results_from_log(reference_case(), settings, replies={"judge:grader:1": TENTHS}, answer="Four.")
-
-
-@pytest.mark.parametrize("kind", [None, *OURS])
-@pytest.mark.parametrize("asks_judges", [False, True])
-def test_a_grader_decides_for_every_kind_whether_a_judge_is_needed(kind: MethodKind | None, *, asks_judges: bool) -> None:
-    assert is_judged(kind, grader=PluginPlan(kind="grader", name="own", asks_judges=asks_judges)) == asks_judges
-
-
-def test_what_cannot_be_graded_needs_no_judge() -> None:
-    assert not is_judged(None, grader=None)
 
 
 def row(kind: str, **members: Any) -> dict[str, Any]:

@@ -42,10 +42,10 @@ def test_effort_and_schema_share_a_member() -> None:
     assert config == {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}
 
 
-def test_thinking_leaves_room_for_the_answer_and_takes_no_temperature() -> None:
+def test_thinking_leaves_room_for_the_answer_and_its_conflict_with_a_temperature_is_the_providers_to_reject() -> None:
     body = sent(ModelParameters(thinking_budget=2000))
     assert (body["max_tokens"], body["thinking"]) == (UNBOUNDED, {"type": "enabled", "budget_tokens": 2000})
-    assert "temperature" not in body
+    assert body["temperature"] == 0.0
 
 
 def test_the_key_and_the_version_are_headers() -> None:

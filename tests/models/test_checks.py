@@ -6,9 +6,8 @@ import pytest
 
 from assay.core.errors import UsageProblem
 from assay.core.plan import ModelPlan
-from assay.models import check_models, open_models, unreachable_hosts
+from assay.models import check_models, open_models
 from tests.models.asking import plan_of, provider_of
-from tests.models.faulty_provider import faulty_provider, send
 
 JUDGE = ModelPlan(name="j", provider="p", model="judge-5")
 
@@ -88,20 +87,3 @@ def test_a_vendor_without_its_key_cannot_be_opened() -> None:
 
     with pytest.raises(UsageProblem, match="OPENAI_API_KEY"):
         asyncio.run(open_them())
-
-
-def test_a_provider_that_takes_connections_is_reached_without_a_request() -> None:
-    with faulty_provider(send(b"")) as url:
-        assert asyncio.run(unreachable_hosts(plan_of(provider_of("openai", url)), environ={})) == []
-
-
-def test_a_provider_that_takes_no_connection_is_named() -> None:
-    with faulty_provider(send(b"")) as url:
-        pass
-    problems = asyncio.run(unreachable_hosts(plan_of(provider_of("openai", url)), environ={}))
-    assert len(problems) == 1
-    assert problems[0].startswith(f"the provider 'p' cannot be reached at {url[7:-3]}: ")
-
-
-def test_models_without_a_network_are_always_reached() -> None:
-    assert asyncio.run(unreachable_hosts(plan_of(provider_of("scripted"), "echo"), environ={})) == []

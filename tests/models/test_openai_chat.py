@@ -67,11 +67,6 @@ def test_the_messages_and_every_parameter_are_sent() -> None:
     }
 
 
-def test_members_of_the_extra_body_are_sent_as_they_are_and_win() -> None:
-    body = sent("openai", parameters=ModelParameters(temperature=0.5, extra_body={"temperature": 1, "top_k": 5}))
-    assert (body["temperature"], body["top_k"]) == (1, 5)
-
-
 def test_no_temperature_is_sent_where_the_plan_leaves_it_to_the_provider() -> None:
     assert "temperature" not in sent("openai", parameters=ModelParameters(temperature=None))
 
@@ -127,17 +122,6 @@ def test_headers_of_the_plan_are_sent_and_may_name_a_variable() -> None:
     assert (received["x-project"], received["api-key"]) == ("alpha", KEY)
 
 
-def test_a_query_in_the_address_stays_behind_the_path() -> None:
-    with StubProvider() as stub:
-        reply_to(plan_of(provider_of("openai", f"{stub.base_url}/?api-version=1")))
-    assert stub.requests[0].path == "/v1/chat/completions?api-version=1"
-
-
-def test_the_whole_body_is_kept_where_the_plan_wants_it() -> None:
-    with StubProvider("Four.") as stub:
-        assert '"content": "Four."' in reply_to(plan_of(provider_of("openai", stub.base_url), keep_raw=True)).raw
-
-
 def test_an_answer_that_ran_out_of_tokens_is_flagged() -> None:
     body = {"choices": [{"message": {"content": "The answ"}, "finish_reason": "length"}]}
     with StubProvider([StubReply(body=body)]) as stub:
@@ -163,42 +147,3 @@ def test_an_error_inside_a_choice_is_a_failure() -> None:
     with StubProvider([StubReply(body=body)]) as stub, pytest.raises(ModelFailure, match="upstream") as caught:
         reply_to(plan_of(provider_of("openai", stub.base_url)))
     assert caught.value.code == "service_unavailable"
-
-
-def test_responses_are_asked_in_their_own_words() -> None:
-    assert sent("openai_responses", parameters=ALL, reply_schema=SCHEMA) == {
-        "model": "stub",
-        "store": False,
-        "input": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 2 + 2?"}],
-        "text": {"format": {"type": "json_schema", "name": "reply", "schema": SCHEMA, "strict": True}},
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "max_output_tokens": 100,
-        "reasoning": {"effort": "low"},
-    }
-
-
-def test_a_response_becomes_a_reply() -> None:
-    output = [{"type": "reasoning", "summary": []}, {"type": "message", "content": [{"type": "output_text", "text": "4"}]}]
-    usage = {"input_tokens": 40, "output_tokens": 12, "total_tokens": 52, "input_tokens_details": {"cached_tokens": 3}}
-    body = {"id": "resp-1", "status": "completed", "output": output, "usage": usage, "error": None}
-    with StubProvider([StubReply(body=body)]) as stub:
-        reply = reply_to(plan_of(provider_of("openai_responses", stub.base_url)))
-    assert (reply.text, reply.finish_reason, reply.request_id) == ("4", "stop", "resp-1")
-    assert reply.usage == Usage(40, 12, 52, 3)
-    assert stub.requests[0].path == "/v1/responses"
-
-
-@pytest.mark.parametrize(("reason", "code"), [("content_filter", "content_filtered"), ("max_output_tokens", "empty_answer")])
-def test_an_incomplete_response_without_text_is_no_answer(reason: str, code: str) -> None:
-    body = {"status": "incomplete", "incomplete_details": {"reason": reason}, "output": []}
-    with StubProvider([StubReply(body=body)]) as stub, pytest.raises(ModelFailure) as caught:
-        reply_to(plan_of(provider_of("openai_responses", stub.base_url)))
-    assert caught.value.code == code
-
-
-def test_a_failed_response_is_classed_by_its_error() -> None:
-    body = {"status": "failed", "error": {"code": "rate_limit_exceeded", "message": "slow down"}, "output": []}
-    with StubProvider([StubReply(body=body)]) as stub, pytest.raises(ModelFailure, match="slow down") as caught:
-        reply_to(plan_of(provider_of("openai_responses", stub.base_url)))
-    assert caught.value.code == "rate_limited"

@@ -9,7 +9,7 @@ import pytest
 
 from assay.testing import example_dataset
 from tests.plugins.packages import Site
-from tests.server.serving import Serving
+from tests.surfaces.server.serving import Serving
 
 ANSWER = "def answer(messages):\n    return '4'\n\ndef grade(record, answer):\n    return answer == '4'\n"
 CHECK = """

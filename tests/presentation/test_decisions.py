@@ -28,7 +28,7 @@ def test_a_run_in_which_nothing_was_evaluated_is_no_pass() -> None:
 
 
 def test_without_gates_a_report_says_which_options_set_them() -> None:
-    assert lines(with_gates()) == [("gates", "none set (--pass-rate, --min-score and --max-error-rate set them)")]
+    assert lines(with_gates()) == [("gates", "none set (--pass-rate, --min-score, --max-error-rate and --max-truncated set them)")]
 
 
 def test_a_surface_may_word_a_reason_in_place_of_the_command_line() -> None:

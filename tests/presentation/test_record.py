@@ -3,11 +3,11 @@
 import msgspec
 
 from assay.surfaces.reporters.settings import ReportSettings
+from tests.surfaces.cli.test_run_reports import PLAIN, record_text
 from tests.surfaces.run_views import (
     prediction,
     record,
 )
-from tests.surfaces.test_cli_run_reports import PLAIN, record_text
 
 
 def test_a_record_says_once_what_judges_said_and_what_each_cost() -> None:

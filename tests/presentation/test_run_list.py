@@ -5,7 +5,7 @@ from rich.cells import cell_len
 from assay.presentation.run_list import run_list_sections
 from assay.surfaces.reporters.settings import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
-from tests.surfaces.test_cli_run_reports import LISTINGS
+from tests.surfaces.cli.test_run_reports import LISTINGS
 
 
 def test_the_list_of_runs_fits_a_narrow_terminal() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 
-from tests.server.serving import free_port
+from tests.surfaces.server.serving import free_port
 
 
 class Bucket:

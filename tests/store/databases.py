@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from assay.integrations.postgres import PostgresLedger, PostgresLedgers
-from tests.server.serving import free_port
+from tests.surfaces.server.serving import free_port
 
 INSTALL = "no PostgreSQL: install Debian's postgresql, or put initdb and pg_ctl on the path"
 _PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)

@@ -163,44 +163,9 @@ def test_names_of_members_are_redacted_and_stay_apart() -> None:
     assert redacted == {"[REDACTED:email]": 1, "[REDACTED:email]#2": 2}
 
 
-@pytest.mark.parametrize("name", ["password", "DB_PASSWORD", "x-api-key", "Authorization", "clientSecret", "api_key", "Set-Cookie"])
-def test_a_member_named_as_a_secret_is_one(name: str) -> None:
-    value = {"headers": {name: "plain words"}}
-    assert Redactor().value(value) == {"headers": {name: "[REDACTED:assignment]"}}
-    assert b"plain words" not in Redactor().encoded(value)
-
-
 def test_numbers_and_other_values_stay_as_they_are() -> None:
     value = {"score": 0.5, "n": 3, "none": None, "yes": True, "at": 1763190000123, "list": [1, (2,)]}
     assert Redactor().value(value) == {**value, "list": [1, [2]]}
-
-
-def test_a_card_number_without_quotes_is_redacted() -> None:
-    # The shortest one has twelve digits.
-    assert Redactor().value([4111111111111111, 501800000009]) == ["[REDACTED:payment_card]", "[REDACTED:payment_card]"]
-
-
-def test_a_private_key_that_was_cut_off_is_redacted() -> None:
-    text = "-----BEGIN " + "RSA PRIVATE KEY-----\nMIIBVgIBADANBgkq\nhkiG9w0BAQ"
-    assert Redactor().text(text) == "[REDACTED:private_key]"
-
-
-@pytest.mark.parametrize(
-    "before_end", ["\nMIIB!\n", " {x} <b> ", "\n-MIIB\n--MIIB!\n-", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: A-B,C\n\nMIIB!\n", ""]
-)
-def test_a_private_key_is_redacted_up_to_its_end(before_end: str) -> None:
-    text = "-----BEGIN " + f"RSA PRIVATE KEY-----{before_end}-----END RSA PRIVATE KEY----- and more"
-    assert Redactor().text(text) == "[REDACTED:private_key] and more"
-
-
-def test_many_keys_without_an_end_take_linear_time() -> None:
-    def seconds(count: int) -> float:
-        began = time.process_time()
-        Redactor().text(("-----BEGIN " + "PRIVATE KEY-----!") * count)
-        return time.process_time() - began
-
-    seconds(100)
-    assert seconds(16_000) / min(seconds(2_000) for _ in range(3)) < 24  # eight times as many; the square would be 64
 
 
 OWN = ['pa/ss"word\\ü', "key with spaces & more", "plain-secret-value"]
@@ -245,28 +210,6 @@ def test_bytes_and_values_are_redacted_alike(value: object) -> None:
     assert msgspec.json.decode(SHARED.encoded(value)) == msgspec.json.decode(msgspec.json.encode(SHARED.value(value)))
 
 
-def test_the_hosts_that_an_operator_has_chosen_stay() -> None:
-    redactor = Redactor(known_hosts=["10.0.0.5", "", "2001:db8::7"])
-    text = "http://10.0.0.5:8000/v1 and http://[2001:db8::7]/v1 refused 10.0.0.6"
-    assert redactor.text(text) == text.replace("10.0.0.6", "[REDACTED:ip_address]")
-    assert redactor.counts == {"ip_address": 1}
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "rule"),
-    [
-        ("dob", "1985-03-12", "date_of_birth"),
-        ("date_of_birth", "12 March 1985", "date_of_birth"),
-        ("passport_number", "C01X00T47", "passport"),
-        ("phone", "601 234 567", "phone"),
-        ("ssn", "078051121", "social_security_number"),
-    ],
-)
-def test_a_member_named_as_personal_is_redacted_as_in_a_sentence(name: str, text: str, rule: str) -> None:
-    assert Redactor().value({"person": {name: text, "other": text}})["person"][name] == f"[REDACTED:{rule}]"
-    assert text.encode() not in Redactor().encoded({name: text})
-
-
 def _cpu(text: str) -> float:
     before = time.process_time()
     Redactor().text(text)
@@ -293,135 +236,8 @@ def test_further_occurrences_of_many_secrets_go_and_are_counted() -> None:
     assert redactor.counts == {"assignment": 100}
 
 
-@pytest.mark.parametrize(
-    ("text", "date"),
-    [
-        ("I was born on 12 March 1984", "12 March 1984"),
-        ("I, born on 12 March 1984, declare", "12 March 1984"),
-        ("Max Mustermann, geb. 12.03.1984, wohnhaft in Bern", "12.03.1984"),
-        ("She was born on the 12th of March 1984.", "12th of March 1984"),
-        ("Date of Birth (MM/DD/YYYY): 03/12/1984", "03/12/1984"),
-        ("DOB: 19840312", "19840312"),
-        ('{"dob":"19840312"}', "19840312"),
-        ("Дата рождения: 12.03.1984", "12.03.1984"),
-        ("生年月日: 1984年3月12日", "1984年3月12日"),
-        ("生年月日\uff1a1984年3月12日", "1984年3月12日"),
-    ],
-)
-def test_a_date_of_birth_goes_however_it_is_introduced(text: str, date: str) -> None:
-    assert Redactor().text(text) == text.replace(date, "[REDACTED:date_of_birth]")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Xenia (X), geboren am 04.05.2012",
-        "A, geb. 12.03.1984,",
-        "ein Kind (Lisa, geb. 12.03.2019)",
-        "I. geboren am 04.05.2012",
-        "DOB: 19841399",
-        "born in 19840312001",
-    ],
-)
-def test_what_is_no_date_of_a_known_person_stays(text: str) -> None:
-    assert Redactor().text(text) == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"passport":{"number":"533380006"}}',
-        "passport number of Mr Smith is 533380006",
-        "My passport's number is 533380006",
-    ],
-)
-def test_a_passport_number_goes_however_it_is_introduced(text: str) -> None:
-    assert Redactor().text(text) == text.replace("533380006", "[REDACTED:passport]")
-
-
-def test_a_passport_with_members_of_its_own_is_redacted() -> None:
-    value = {"passport": {"number": "533380006", "country": "CH"}}
-    assert Redactor().value(value) == {"passport": {"number": "[REDACTED:passport]", "country": "CH"}}
-
-
-@pytest.mark.parametrize("name", ["ip", "ip_address", "remote_addr", "clientIp"])
-def test_a_small_address_goes_where_its_name_says_that_it_is_one(name: str) -> None:
-    assert Redactor().value({name: "1.2.3.4", "zip": "1.2.3.4"}) == {name: "[REDACTED:ip_address]", "zip": "1.2.3.4"}
-
-
-def test_a_seed_is_not_a_payment_card() -> None:
-    assert Redactor().value({"seed": 3859899181302555600}) == {"seed": 3859899181302555600}
-    assert Redactor().text('{"seed": 3859899181302555600}') == '{"seed": 3859899181302555600}'
-    assert "REDACTED" in Redactor().text('{"card": 3859899181302555600}')
-
-
-@pytest.mark.parametrize(
-    ("text", "secret"),
-    [
-        ('os.environ["MODEL_API_KEY"] = "1bb7dde73fe449de229361ea03bab234"', "1bb7dde73fe449de229361ea03bab234"),
-        ('weatherly_key: "031eiaqplnq39py5ppsctxo6n2xj5t10"', "031eiaqplnq39py5ppsctxo6n2xj5t10"),
-        ('weatherlyKey := "fb1026ac5994e3ad01799fe040289317"', "fb1026ac5994e3ad01799fe040289317"),
-        ("mySecretString=61fdMwaXogrfjoHQSjAwr5fVovxEU5", "61fdMwaXogrfjoHQSjAwr5fVovxEU5"),
-        ("<secret>{AQAAABAAA r9gk8o0ctd4xq4r66d3reahu9ku4i4ht}</secret>", "r9gk8o0ctd4xq4r66d3reahu9ku4i4ht"),
-        ('if (password != "hunter2!") {', "hunter2!"),
-        ('db_pass = "hunter2!"', "hunter2!"),
-        ('HEROKU_KEY = "12345678-ABCD-ABCD-ABCD-1234567890AB"', "12345678-ABCD-ABCD-ABCD-1234567890AB"),
-        ('aws_id = "ASIASWXHKPQFAKJKMWUT"', "ASIASWXHKPQFAKJKMWUT"),
-        ("v: 1\nkind: Secret\ndata:\n  pin: UyFCXCpkJHpEc2I9\n  name: other", "UyFCXCpkJHpEc2I9"),
-        ("vcp_aBcDeFgHiJkLmNoPqRsT1234567890abcdefghij", "vcp_aBcDeFgHiJkLmNoPqRsT1234567890abcdefghij"),
-    ],
-)
-def test_a_key_goes_whatever_service_it_is_for(text: str, secret: str) -> None:
-    assert secret not in Redactor().text(text)
-    assert secret not in Redactor().encoded({"a": text}).decode()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The token count is 123456",
-        "the secret key length is 256-bit",
-        "The access token lifetime is 86400 seconds",
-        "cache_key: 0a1b2c3d4e5f60718293a4b5c6d7e8f9",
-        "tokenizer_name: Qwen2.5-72B-Instruct-AWQ-2024",
-        "self.user, self.password = password",
-        "<token>word</token>",
-        "ASIATISCHEWIRTSCHAFT",
-    ],
-)
-def test_a_measure_a_name_and_a_key_of_a_record_stay(text: str) -> None:
-    assert Redactor().text(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("4012-8888-8888-1881 4012 8888 8888 1881", "[REDACTED:payment_card] [REDACTED:payment_card]"),
-        ("078-05-1121 07805-1121", "[REDACTED:social_security_number] [REDACTED:social_security_number]"),
-        ("SSN 07805-1121", "SSN [REDACTED:social_security_number]"),
-        ("Palo Alto, CA 94301-1121", "Palo Alto, CA 94301-1121"),
-        ("0 532 123 45 67", "[REDACTED:phone]"),
-        ("0 (917) 123 4567", "[REDACTED:phone]"),
-        ("passport number US9148817941", "passport number [REDACTED:passport]"),
-        ("a ratio of 1:2:3:4:5:6:7:8", "a ratio of 1:2:3:4:5:6:7:8"),
-        ("DE89370400440532013000, DE89370400440532013000X", "[REDACTED:iban], DE89370400440532013000X"),
-        ("00:1A:2B:3C:4D:5E, 00:1A:2B:3C:4D:5Ex.", "[REDACTED:machine_address], 00:1A:2B:3C:4D:5Ex."),
-        ("00:1A:2B:3C:4D:5E:77 and 00-1A-2B-3C-4D-5E-77", "00:1A:2B:3C:4D:5E:77 and 00-1A-2B-3C-4D-5E-77"),
-    ],
-)
-def test_personal_numbers_go_whole_and_their_likes_stay(text: str, expected: str) -> None:
-    assert Redactor().text(text) == expected
-
-
 def test_redactors_with_the_same_keys_share_what_is_compiled() -> None:
     """It is large, and a run has several: those of a thousand runs would otherwise be compiled and kept one by one."""
     first, second = Redactor(["key-one-0123456789", "key-two-0123456789"]), Redactor(["key-two-0123456789", "key-one-0123456789"])
     assert first._triggers is second._triggers
     assert first._triggers is not Redactor()._triggers
-
-
-@pytest.mark.parametrize(
-    ("text", "is_address"), [("31.31.31.31", False), ("32.1.1.1", True), ("10.1.1.1", True), ("0.0.0.0", True)]
-)
-def test_four_numbers_below_32_are_a_version_and_not_an_address(text: str, *, is_address: bool) -> None:
-    assert Redactor().text(f"It was {text} then.") == f"It was {'[REDACTED:ip_address]' if is_address else text} then."

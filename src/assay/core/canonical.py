@@ -5,7 +5,7 @@ records that differ in the 17th digit must not share a hash.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,18 +15,22 @@ from assay.core.text import make_encodable
 JsonObject = dict[str, Any]
 """A JSON object whose members no type fixes, or that is passed on as it is."""
 
+# msgspec writes strings as RFC 8785 wants: only what JSON demands is escaped, and in its shortest form.
 _encode_string = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
+# Encoders in C hold integers in 64 bits; longer ones are rare, and go to the writer below.
 _MAX_INTEGER = 1 << 63
 """Integers below it are written alike by every encoder."""
 MOST_SORTED = 256
 """Maximum names of an object that msgspec may sort: it recurses once per name that is already in order, and more would crash."""
+# Encoders differ about exponents, `1e-05` or `0.00001`, and about whole numbers, `1.0` or `1`; in between they all agree.
 _SHORTEST, _LONGEST = 1e-4, 1e16
 """Doubles in this range are written without an exponent by every encoder."""
 
 
 def canonical_json(value: object) -> bytes:
     """Encode a value as RFC 8785 bytes; raises ValueError for NaN, infinity and lone surrogates."""
+    # Nearly every record is plain, and the writer in Python below is many times slower.
     if _is_plain(value):
         return _encode_sorted(value)
     parts: list[bytes] = []
@@ -36,6 +40,7 @@ def canonical_json(value: object) -> bytes:
 
 def pretty_json(value: object) -> bytes:
     """Encode a value as a file for people and programs: indented, with a final line feed."""
+    # The final line feed lets people read these files with the usual tools, and count their lines.
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
@@ -47,6 +52,7 @@ def sha256_hex(canonical: bytes) -> str:
 def _is_plain(value: Any) -> bool:
     """Return whether a sorting encoder writes the value as RFC 8785 demands; the check costs a third of writing it here."""
     kind = type(value)
+    # Exact types instead of isinstance: values come from a JSON parser, and this runs for every value of every hashed record.
     if kind is str or value is None or kind is bool:
         return True
     if kind is dict:
@@ -61,26 +67,32 @@ def _is_plain(value: Any) -> bool:
 
 def _is_fraction(value: float) -> bool:
     """Return whether a double has a fraction and no exponent; false for NaN and infinity."""
+    # A comparison with NaN is false, and infinity is above the range, so neither needs a test of its own.
     return _SHORTEST <= abs(value) < _LONGEST and not value.is_integer()
 
 
-def _write(value: Any, parts: list[bytes]) -> None:
+def _write(value: object, parts: list[bytes]) -> None:
     if isinstance(value, str):
         parts.append(_encode_string(value))
+    # Before int: bool is a subclass of int, and True would be written as 1.
     elif value is None or isinstance(value, bool):
         parts.append({None: b"null", True: b"true", False: b"false"}[value])
+    # All digits, although RFC 8785 would round to a double: see the docstring of this module.
     elif isinstance(value, int):
         parts.append(str(value).encode())
     elif isinstance(value, float):
         parts.append(_number(value).encode())
     elif isinstance(value, dict):
         _write_object(value, parts)
-    else:
+    elif isinstance(value, list | tuple):
         _write_array(value, parts)
+    else:
+        raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _write_object(value: Mapping[str, object], parts: list[bytes]) -> None:
     opening = b"{"
+    # One test of all names together is cheaper than a sort key for each, and nearly all names are ASCII.
     for key in sorted(value, key=None if "".join(value).isascii() else _utf16):
         parts += (opening, _encode_string(key), b":")
         _write(value[key], parts)
@@ -88,7 +100,7 @@ def _write_object(value: Mapping[str, object], parts: list[bytes]) -> None:
     parts.append(b"}" if value else b"{}")
 
 
-def _write_array(value: list[Any], parts: list[bytes]) -> None:
+def _write_array(value: Sequence[object], parts: list[bytes]) -> None:
     opening = b"["
     for member in value:
         parts.append(opening)
@@ -104,6 +116,7 @@ def _utf16(key: str) -> bytes:
 
 def _number(value: float) -> str:
     """Write a double as ECMAScript does (RFC 8785, 3.2.2.3)."""
+    # Python's repr would write `nan` and `inf`, which no JSON reader accepts.
     if value != value or value in (float("inf"), float("-inf")):
         raise ValueError("JSON has no NaN or infinity")
     # Also -0, which ECMAScript writes without its sign.
@@ -123,6 +136,7 @@ def _number(value: float) -> str:
 
 def _digits(value: float) -> tuple[str, str, int]:
     """Split a double into sign, shortest digits and the decimal point's position: value = 0.DIGITS x 10^exponent."""
+    # repr gives the shortest digits that read back as the same double, which are the digits that ECMAScript asks for.
     text = repr(abs(value))
     mantissa, _, power = text.partition("e")
     whole, _, fraction = mantissa.partition(".")
@@ -131,16 +145,17 @@ def _digits(value: float) -> tuple[str, str, int]:
     return ("-" if value < 0 else ""), digits.rstrip("0"), exponent
 
 
-def json_text(value: Any, *, indent: int = 0) -> str:
+def json_text(value: object, *, indent: int = 0) -> str:
     """Compact JSON, or indented; lone surrogates become U+FFFD, non-finite numbers null."""
     try:
         encoded = msgspec.json.encode(value)
+    # A lone surrogate, as a model may send it. Text for people must never fail because of one character.
     except UnicodeEncodeError:
         encoded = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
     return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
 
 
-def _encodable(value: Any) -> Any:
+def _encodable(value: object) -> object:
     match value:
         case str():
             return make_encodable(value)

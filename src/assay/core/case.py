@@ -10,6 +10,7 @@ Task = Literal["open", "rubric", "reference", "mcq", "conversation", "pairwise"]
 Role = Literal["user", "assistant", "system"]
 
 
+# Cases are frozen because graders, policies and observers of third parties get them: none may change what another one sees.
 class Message(msgspec.Struct, frozen=True):
     """One turn of the conversation that the candidate continues."""
 
@@ -44,6 +45,11 @@ class Attachment(msgspec.Struct, frozen=True):
     """Hash of the file's content when a run was prepared; the dataset itself does not contain it."""
 
 
+def attachment_section(attachment: Attachment, text: str) -> str:
+    """Build the part of a message that holds an attachment."""
+    return f"Attachment: {attachment.title or attachment.path}\n{text}"
+
+
 class Turn(msgspec.Struct, frozen=True):
     """One recorded turn of an agent conversation."""
 
@@ -56,6 +62,7 @@ class Turn(msgspec.Struct, frozen=True):
     tool_output: Any = None
     confidence_score: float | None = None
     metadata: JsonObject = {}
+    # null is a legal output of a tool in conversation_v1, so None in `tool_output` alone does not tell whether there was one.
     has_tool_output: bool = False
     """The turn records an output, which may be null."""
     extra: JsonObject = {}
@@ -75,6 +82,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str
     messages: tuple[Message, ...] = ()
     """Sent instead of the prompt if the record has them."""
+    # legal_eval_v1 sends its `context` to models, golden_v1 keeps notes for people in a member of the same name. Two fields here,
+    # so that no code has to ask for the contract before it builds a prompt.
     model_context: str = ""
     """Supporting text for candidate and judge."""
     notes: str = ""
@@ -91,6 +100,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     metadata: JsonObject = {}
     extra: JsonObject = {}
     """Members of the record that have no field here."""
+    # UNSET instead of 0, so that cases of runs with one answer per record have the bytes that they had before repeats existed.
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Number of the answer to the record, from 0; set only in runs with several answers per record."""
     open_fields: int | msgspec.UnsetType = msgspec.UNSET
@@ -99,6 +109,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the record's canonical JSON (RFC 8785)."""
 
 
+# Decodes one member and skips the rest: for a ledger of 50,000 cases, whole cases would be built only to be thrown away.
 class _SampleField(msgspec.Struct):
     """The one member of a case that some readers need."""
 

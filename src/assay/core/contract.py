@@ -1,13 +1,17 @@
 """Built-in contracts: what all code except their readers needs to know, titles of datasets, and stored input documents."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.run_result import RunListing
+
+if TYPE_CHECKING:
+    from assay.core.run_result import RunListing
 
 ContractId = Literal["legal_eval_v1", "batch_v1", "golden_v1", "conversation_v1"]
 BUILT_IN = "built-in"
@@ -23,6 +27,8 @@ class DatasetIdentity(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: str = ""
 
 
+# A table, so that fixes, uploads, pages, starters and plans follow from one entry; tests/datasets/test_every_contract.py names
+# what a new contract lacks.
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """One built-in dataset format, as code outside its reader sees it."""
 
@@ -64,6 +70,7 @@ _ALL = (
         member="records",
         record_id="record_id",
         head=DatasetIdentity(dataset_id="dataset_id", dataset_version="dataset_version", schema_version="schema_version"),
+        # Its rules say that invalid records are marked and valid ones are evaluated; the other contracts refuse the whole file.
         skips_invalid=True,
     ),
     Contract(
@@ -80,6 +87,7 @@ _ALL = (
         written_as="turns as JSON, lines or YAML",
         formats=("json", "jsonl", "yaml"),
         member="conversations",
+        # A conversation has no id: it is known by its position, and `turn_id` counts turns within it.
         record_id="",
         record_word="turn",
     ),
@@ -88,6 +96,7 @@ CONTRACTS: Mapping[str, Contract] = {contract.id: contract for contract in _ALL}
 """All built-in contracts by id."""
 
 
+# Titles leave such a version out: sixty-four digits tell people nothing that the file name does not.
 _OWN_VERSION = "sha256:"
 """Prefix of a version that was derived from the content, because the dataset has none."""
 
@@ -124,8 +133,10 @@ INPUT = "input_dataset.json"
 """Artifact with the accepted records of a run in their own contract."""
 MANIFEST = "run_manifest.json"
 """Artifact that describes the run and lists the hashes of all others."""
+# JSON Lines cannot be stored in a file that must be one JSON document, so their rows get an envelope.
 ROW_MEMBERS: Mapping[str, str] = {"legal_eval_v1": "rows", "conversation_v1": "conversations"}
 """Contracts without a document of their own, and the member that lists their rows in the stored document."""
+# Neither name can be mistaken for a contract: input files of both kinds are recognised by this member alone.
 SEVERAL = "datasets_v1"
 """`schema_version` of a document that holds several datasets."""
 REFERENCE = "reference_v1"
@@ -141,6 +152,7 @@ class StoredName(msgspec.Struct, frozen=True):
     """True if the run read null in optional fields as absent."""
 
 
+# A ledger holds records one by one; without their head the sealed input could not be written as a document of its contract.
 class DatasetHead(msgspec.Struct, frozen=True):
     """Stored in a ledger with the first valid record of a dataset."""
 

@@ -15,6 +15,7 @@ class DoctorCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Area of the check: `environment`, `extras`, `keys`, `runs`, `network`, `providers`, `terminal`."""
     name: str
     standing: Standing = "ok"
+    # The report is often pasted into an issue tracker, which is why no part of a key may be in it.
     says: str = ""
     """Finding; never a key, nor a part of one."""
     hint: str = ""

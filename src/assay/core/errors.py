@@ -14,15 +14,13 @@ AssayError
 └── ServerProblem       a service that refuses a request, or cannot be reached
 """
 
+# `assay --version` and `--help` import this module. It must not load msgspec, which takes longer than their whole answer.
+
+import os.path
 import re
 import traceback
-from collections.abc import Iterable, Sequence
-from pathlib import PurePath
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from assay.core.canonical import JsonObject
 
 
 class AssayError(Exception):
@@ -61,6 +59,7 @@ class StoreUnavailable(AssayError):
 
     def __init__(self, message: str, *, hint: str = "", remedy: str = "") -> None:
         super().__init__(message, hint=f"{remedy}, then try again" if remedy else hint)
+        # A value of its own, so that the handler can choose the end of the hint, and no words of a finished one are replaced.
         self.remedy = remedy
         """Action to take before the failed call is made again; empty where that does not help."""
 
@@ -124,20 +123,22 @@ class ServerProblem(AssayError):
         code: str = "",
         status: int = 0,
         request_id: str = "",
-        details: "JsonObject | None" = None,
+        details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code or self.code
         self.status = status
         """HTTP status; 0 without an answer."""
         self.request_id = request_id
-        self.details = details or {}
+        self.details: Mapping[str, object] = details or {}
 
     @property
     def problems(self) -> tuple[str, ...]:
         """List all problems that the service reports, one line each; empty when the message is the only one."""
+        # Any server may answer, also a proxy or a newer version: nothing in the body is taken to have the type that it should have.
         named = (self.details.get("errors"), self.details.get("record_errors"))
         lines = tuple(_line_for(entry) for listed in named if isinstance(listed, list) for entry in listed)
+        # With a single problem the service repeats it as the message, which would be printed twice.
         return () if lines == (self.message,) else lines
 
     @property
@@ -153,7 +154,7 @@ class ServerProblem(AssayError):
         }
 
     @property
-    def _errors(self) -> "list[JsonObject]":
+    def _errors(self) -> list[Mapping[str, object]]:
         errors = self.details.get("errors")
         return [entry for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else []
 
@@ -168,6 +169,7 @@ def _line_for(entry: object) -> str:
 
 
 _MORE = "... and {:,} more like these"
+# Reads back what `_MORE` writes: lines of problems are passed on as text, and totals must count the hidden ones too.
 _COUNTED = re.compile(r"\.\.\. and ([0-9,]+) more like these\Z")
 
 
@@ -210,6 +212,7 @@ def _count_of(line: str) -> int:
     return int(more[1].replace(",", "")) if more else 0 if is_heading(line) else 1
 
 
+# Here and not beside its two subclasses, because their modules load msgspec: see above.
 class ReportedFailure(Exception):
     """A failure that third-party code may raise on purpose, of a call (`ModelFailure`) or of a grade (`GradingFailure`)."""
 
@@ -236,10 +239,13 @@ class ThirdPartyCode:
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         # SystemExit too: code that calls exit() must end only its own call.
         if isinstance(problem, Exception | SystemExit) and not isinstance(problem, self._passed_through):
+            # KeyboardInterrupt and CancelledError pass: they end the run, and no plugin may hold them back.
             raise ThirdPartyError(problem) from problem
 
 
 def _source_location(problem: BaseException) -> str:
     """Name the file and line that raised it; without the folder, which may be private."""
+    # The last frame is where it was raised, often in a library; the first one would always be the line of ours that made the call.
     frames = traceback.extract_tb(problem.__traceback__)
-    return f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    # Not with pathlib: every command loads this module, and pathlib takes longer than all else that `assay --version` needs.
+    return f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119

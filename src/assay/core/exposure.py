@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Meta
 
+# A plan and a run file share their structs. A field that only plans have must still be refused in a run file.
 FIXED = Meta(extra_json_schema={"readOnly": True})
 """Marks a field that plans have and run files cannot set."""
 
+# JavaScript and many JSON readers hold integers in a double, which is exact up to 2**53.
 _EXACT, _LARGEST = 2**53, 1_000_000_000
 
 
@@ -37,6 +39,7 @@ class QueryParameter(msgspec.Struct, frozen=True):
     """Name in a query, if it differs from the name in a request."""
     kind: Any = None
     """Type of the parameter, if it differs from that of the setting."""
+    # The key of a submission is a hash of its parameters. A parameter that an older client did not send must not change that hash.
     is_later: bool = False
     """Missing in the first version of the service, whose idempotency keys must keep their meaning."""
 
@@ -73,9 +76,19 @@ def described(description: str) -> Meta:
     return Meta(description=description)
 
 
-def exposed(description: str, **exposure: Any) -> Meta:
-    """Describe a key that can be given in other ways too; `exposure` has the members of SettingExposure."""
-    return Meta(description=description, extra={"exposure": SettingExposure(**exposure)})
+def exposed(
+    description: str,
+    *,
+    member: str = "",
+    switch: str = "",
+    option: CommandOption | None = None,
+    parameter: QueryParameter | None = None,
+    form: FormField | None = None,
+    kind: object = None,
+) -> Meta:
+    """Describe a key that can be given in other ways too, with the members of SettingExposure."""
+    exposure = SettingExposure(member=member, switch=switch, option=option, parameter=parameter, form=form, kind=kind)
+    return Meta(description=description, extra={"exposure": exposure})
 
 
 class ExposedSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +120,7 @@ class ExposedSetting(msgspec.Struct, frozen=True, kw_only=True):
         return get_args(kind) if get_origin(kind) is Literal else ()
 
     @property
-    def nothing(self) -> Any:
+    def nothing(self) -> object:
         """Value of a request without the setting: an empty text or collection, else None."""
         return () if self.is_list else "" if self.kind is str else {} if get_origin(self.kind) is dict else None
 
@@ -144,7 +157,7 @@ class ExposedSetting(msgspec.Struct, frozen=True, kw_only=True):
         return kind if self.is_list else kind | None
 
     @property
-    def query_default(self) -> Any:
+    def query_default(self) -> object:
         """Value of an absent parameter."""
         return () if get_origin(self.query_kind) is tuple else None
 
@@ -155,7 +168,7 @@ class ExposedSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_struct(
-    name: str, fields: Iterable[tuple[str, Any, Any]], *, module: str, base: type[msgspec.Struct] = msgspec.Struct
+    name: str, fields: Iterable[tuple[str, type, object]], *, module: str, base: type[msgspec.Struct] = msgspec.Struct
 ) -> type[msgspec.Struct]:
     """Make the base of a struct with settings as its fields; each is a name, a type and a default."""
     return msgspec.defstruct(name, fields, bases=(base,), frozen=True, kw_only=True, module=module)
@@ -172,6 +185,7 @@ def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ())
             yield _setting(
                 exposure, path, field=field, description=next(meta.description or "" for meta in metas if meta.description)
             )
+        # Sections are walked where they stand, so that every surface lists the settings in the order of the definitions.
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             yield from exposed_settings(kind, path)
 

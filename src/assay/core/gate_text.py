@@ -8,6 +8,7 @@ from assay.core.number_text import RATE_PLACES, SCORE_PLACES, rate_text, score_t
 from assay.core.settings import Gates
 from assay.core.summary import Interval, MetricValue, RecordMetrics
 
+# As many digits as TOLERANCE distinguishes: a missed gate differs from its threshold by more than that.
 _MAX_PLACES = 9
 _UNKNOWN = MetricValue(value=None, interval=None, n=0)
 TOLERANCE = 1e-9
@@ -16,6 +17,7 @@ TOLERANCE = 1e-9
 
 def meets_gate(value: float | None, limit: float, *, is_most: bool) -> bool:
     """Return whether a value meets a threshold; thresholds are inclusive, and an undefined value meets none."""
+    # An undefined value meets nothing: a run in which no record could be graded must not pass its gates.
     return value is not None and (limit - value if is_most else value - limit) >= -TOLERANCE
 
 
@@ -23,9 +25,9 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
     """One gate that is set, with the metric that it is about."""
 
     gate: str
-    """Member of the plan's gates: `pass_rate`, `min_score`, `max_error_rate`."""
+    """Member of the plan's gates: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated`."""
     name: str
-    """`pass rate`, `mean score`, `error rate`, or the id of a profile."""
+    """`pass rate`, `mean score`, `error rate`, `share of truncated answers`, or the id of a profile."""
     limit: float
     value: float | None
     interval: Interval | None
@@ -69,10 +71,12 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
 
 def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
     """Return the gates that are set, in the order in which reports list them; `summary` is None where a run has no metrics."""
-    rate, score_name, score, error_rate = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN
+    rate, score_name, score, error_rate, truncated = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN, _UNKNOWN
     if summary is not None:
         rate, score = summary.pass_rate_metric, summary.raw_score_mean_metric
         error_rate = MetricValue(value=summary.error_rate, interval=None, n=summary.total_records)
+        if summary.truncated is not None:
+            truncated = MetricValue(value=summary.truncated.share, interval=None, n=summary.truncated.n_answers)
         if summary.profile is not None:
             # With a profile the gate on the score is one on its headline.
             score_name, score = summary.profile.id, summary.profile.metric
@@ -80,6 +84,7 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
         ("pass_rate", "pass rate", rate),
         ("min_score", score_name, score),
         ("max_error_rate", "error rate", error_rate),
+        ("max_truncated", "share of truncated answers", truncated),
     )
     return [
         GateText(
@@ -89,7 +94,7 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
             value=metric.value,
             interval=metric.interval if metric.value is not None else None,
             is_rate=gate != "min_score",
-            is_most=gate == "max_error_rate",
+            is_most=gate.startswith("max_"),
         )
         for gate, name, metric in found
         if (limit := getattr(gates, gate)) is not None
@@ -110,6 +115,7 @@ def missed_gates(reasons: Sequence[str], gates: Sequence[GateText]) -> list[Miss
     A decision has one reason for each gate that was missed, in the order of the gates, or else reasons about the whole run.
     """
     missed = [gate for gate in gates if not gate.is_met]
+    # A cancelled or ungraded run has one reason of its own, whatever its gates say; pairs would name the wrong gates.
     if len(missed) != len(reasons):
         return [MissedGate("", reason) for reason in reasons]
     pairs = zip(missed, reasons, strict=True)

@@ -20,6 +20,7 @@ def _says(description: str) -> Meta:
     return Meta(description=description)
 
 
+# The six members, their names and the constant severity are fixed by batch_v1; more may be added, none may change.
 class RecordError(msgspec.Struct, frozen=True, kw_only=True):
     """One error of one record."""
 
@@ -48,6 +49,7 @@ class SubmissionResponse(msgspec.Struct, frozen=True, kw_only=True, omit_default
     record_errors: Annotated[tuple[RecordError, ...], _says("The errors of records that are left out; at most 1,000.")]
     """`Client.errors` gives all of them."""
     request_id: str
+    # 50,000 records may each have several errors. The response lists 1,000, and these members tell where the others are.
     record_errors_truncated: Annotated[bool, _says("True when not all errors are listed.")] = False
     record_errors_total: Annotated[int | None, _says("Number of errors, when not all are listed.")] = None
     record_errors_url: Annotated[str | None, _says("Address of all errors, when not all are listed.")] = None
@@ -95,6 +97,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     counts: RunCounts
     done_records: int
     eta_seconds: Annotated[float | None, _says("Seconds until all records are done at the current rate; null if unknown.")] = None
+    # Passed on as the artifact has it: a client of an older version must see the members that a newer server wrote.
     metrics: Annotated[JsonObject | None, _says("The metrics summary; null before the end.")] = None
     gate: Annotated[GateResult | None, _says("Whether the run met its gates; null before the end.")] = None
     problem: Annotated[str | None, _says("Reason why the run stopped before its end; resume it when that is fixed.")] = None

@@ -22,6 +22,7 @@ def load_integration(name: str, part: str = "", *, user: str) -> ModuleType:
     Raises MissingExtra when no distribution declares the part or its folder is gone, and ModuleNotFoundError when a package that it
     needs is missing.
     """
+    # Found by name and not imported, so that a missing extra breaks the one command that needs it and nothing at start-up.
     module = _declared_modules().get(name)
     if module is None:
         raise _missing(name, user)

@@ -9,6 +9,7 @@ from assay.core.canonical import JsonObject
 
 Severity = Literal["error", "warning"]
 
+# Without limits, the issues of a megabyte of numbers took more than a gigabyte.
 MAX_ERRORS = 50_000
 """Maximum listed errors of one file, one for each record of the largest batch_v1 document; others are counted by code."""
 MAX_LISTED = 10_000
@@ -47,6 +48,7 @@ CODES: dict[str, str] = {
 """Every issue code with its meaning; the first nine are batch_v1's own."""
 
 
+# One struct for all contracts: reports, pages and the service show issues of any contract without asking which one it is.
 class Issue(msgspec.Struct, frozen=True, kw_only=True):
     """One finding of validation."""
 
@@ -93,6 +95,7 @@ class RecordIssue(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
 
+# Line, column and excerpt are looked up afterwards, and only for issues that are listed: that costs more than most checks.
 class Finding(msgspec.Struct, frozen=True):
     """An issue not yet located in the source; checks create these."""
 
@@ -111,6 +114,7 @@ class Finding(msgspec.Struct, frozen=True):
     """Parameter of the HTTP interface that the hint names, for clients whose users know it as an option."""
 
 
+# A dataset may use a name of megabytes, and repeat it in every record; without a limit the report would be larger than the file.
 MAX_NAME = 256
 """Maximum characters of an id, a name or a path that an issue repeats."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -136,6 +140,8 @@ def path_text(path: Path) -> str:
         elif _PLAIN_NAME.fullmatch(step) or _is_plain(step):
             parts.append(f".{step}" if parts else step)
         else:
+            # The encoder refuses lone surrogates, and the issue about such a name has to be written.
             quoted = msgspec.json.encode(_SURROGATE.sub("\ufffd", step)).decode()
             parts.append(f"[{quoted}]")
+    # The whole path too: a hundred levels of short names are as long as one long name.
     return shorten("".join(parts))

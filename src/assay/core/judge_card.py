@@ -31,6 +31,7 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Maximum rate of slips of a sound judge; None when rises are compared with falls."""
     p_value: float | None = None
     """Probability that a sound judge slips as often, or more often."""
+    # A judge that did not answer has not slipped. Counted as slips, an outage of the provider would make it unsound.
     failed: dict[str, int] = {}
     """Judgments that the judge did not deliver, by code: they are not verdicts and count in no rate."""
     seen: tuple[str, ...] = ()
@@ -78,7 +79,7 @@ class JudgeCard(msgspec.Struct, frozen=True, kw_only=True):
         kind, _, run_id = self.source.partition(" ")
         return run_id if kind == "run" else ""
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> dict[str, object]:
         """Return the card as JSON values."""
-        members: JsonObject = msgspec.to_builtins(self)
+        members: dict[str, object] = msgspec.to_builtins(self)
         return members

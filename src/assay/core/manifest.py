@@ -86,7 +86,7 @@ class PastFailure(msgspec.Struct, frozen=True):
 
 
 class BatchEntry(msgspec.Struct, frozen=True):
-    """What became of one batch of requests to a provider."""
+    """Final state of one batch of requests to a provider."""
 
     number: int
     batch_id: str | None
@@ -104,17 +104,24 @@ class BatchEntry(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
+LimitOrigin = Literal["user", "provider", "model"]
+"""Who set an output limit: the user, the provider by its rejection of a higher one, or the model itself."""
+
+
 class NegotiatedModel(msgspec.Struct, frozen=True):
-    """How a model's parameters differ from the plan, because its provider rejected some, and its output limit."""
+    """Differences of a model's parameters from the plan, which its provider rejected, and its output limit."""
 
     model: str
     adjustments: tuple[Adjustment, ...] = ()
     output_limit: int | None = None
     """Tokens of the longest answer; None where no limit was sent, which is the model's own maximum."""
-    output_limit_origin: Literal["user", "provider", "model"] = "model"
-    """Who set the limit: the user, the provider by its rejection of a higher one, or the model itself."""
+    output_limit_origin: LimitOrigin = "model"
+    reply_format: str = ""
+    """Of a judge, how its replies were requested: `json_schema`, `json_object`, `tools` or `plain`; empty where nothing is sent
+    besides the prompt by the plan itself, and for models that are not called over HTTP."""
 
 
+# dict=True gives cached_property a place to store the plan; nothing else is ever added to a manifest.
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`run_manifest.json`: what a run was, how it ended, and the hashes of all its files."""
 
@@ -137,6 +144,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     gate: GateResult
     model: str = ""
     """Of the candidate, at its provider."""
+    # Sampling parameters stand here again although the plan has them: batch_v1 names them as members of the manifest.
     temperature: int | float | None = None
     """As it was written: reports show 0, not 0.0."""
     top_p: int | float | None = None
@@ -147,7 +155,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ignored_fields: tuple[IgnoredFields, ...] = ()
     not_sent: tuple[UnsentFields, ...] = ()
     evaluator_version: str = ""
-    """Who graded: this product, or the tool that the run was imported from."""
+    """Product that graded: assay, or the tool that the run was imported from."""
     policies: dict[str, str] = {}
     """Hashes of the policies by name."""
     templates: dict[str, str] = {}
@@ -155,12 +163,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     profile: ScoringProfile | None = None
     rescored_from: RescoredRun | None = None
     retention: RetentionPolicy = RetentionPolicy()
+    # Kept as JSON: decoding and encoding the plan again could drop a member of a later version, or write 0 as 0.0.
     plan_members: JsonObject = msgspec.field(name="plan")
     """The settings, redacted and exactly as they were written; everything but JSON output reads `plan`."""
     plan_sha256: str = ""
     """Of the plan before redaction."""
     blocked: str | None = None
-    """Why a provider took no more calls."""
+    """Reason why a provider accepted no more calls."""
     failures: tuple[PastFailure, ...] | msgspec.UnsetType = msgspec.UNSET
     """Only of a run that was resumed after one."""
     batches: tuple[BatchEntry, ...] = ()
@@ -175,30 +184,33 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     environment: dict[str, str] = {}
     artifacts: dict[str, ArtifactHash] | msgspec.UnsetType = msgspec.UNSET
     """Added when the run is sealed, as is the last member."""
+    # The hash covers everything but itself; `assay verify` removes this one member and computes it again.
     manifest_sha256: str | msgspec.UnsetType = msgspec.UNSET
     """Of the canonical JSON of the members above."""
 
     @cached_property
     def plan(self) -> Plan:
-        """The settings for lists and reports, in which members that only a later version can read have their defaults."""
+        """Return the settings for lists and reports; members that only a later version can read have their defaults."""
+        # Lenient: a value that only a later version knows must not hide the run from lists and reports.
         return plan_for_display(self.plan_members)
 
     @cached_property
     def settings(self) -> Plan:
-        """The settings for what repeats or recomputes the run; raises RunDamaged where this version cannot read them all."""
+        """Return the settings for repeating or recomputing the run; raises RunDamaged if this version cannot read them all."""
         try:
+            # Strict: repeating a run with a default in the place of a setting would give other results under the same name.
             return msgspec.convert(self.plan_members, Plan)
         except msgspec.ValidationError as problem:
             raise RunDamaged(f"the plan in the manifest of run '{self.run_id}' cannot be read: {problem}") from problem
 
     @property
     def files(self) -> dict[str, ArtifactHash]:
-        """The hashes of all other files by name; empty before the run is sealed."""
+        """Return the hashes of all other files by name; empty before the run is sealed."""
         return {} if self.artifacts is msgspec.UNSET else self.artifacts
 
     @property
     def own_hash(self) -> str:
-        """The manifest's own hash; empty before the run is sealed."""
+        """Return the manifest's own hash; empty before the run is sealed."""
         return "" if self.manifest_sha256 is msgspec.UNSET else self.manifest_sha256
 
 

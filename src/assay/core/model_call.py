@@ -1,6 +1,7 @@
 """Model requests and replies."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -9,10 +10,12 @@ from assay.core.case import Case, Message
 from assay.core.errors import ReportedFailure
 
 Stage = Literal["candidate", "judge"]
+# The four codes are those of batch_v1; every other failure is permanent, and a retry would only cost money.
 TRANSIENT_CODES = frozenset({"timeout", "rate_limited", "service_unavailable", "internal_error"})
 """Only these codes are retried."""
 
 
+# Requests are values: their hash is the address of a reply in the ledger and in the cache, so that a resumed run finds it.
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request to a model: graders create it, the engine sends it."""
 
@@ -30,6 +33,10 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the answer to the same request; each has an address of its own."""
     may_fail: bool = False
     """The grader can do without a reply: a call that fails for good gives it a FailedReply."""
+    record: Case | None = None
+    """Record that the candidate is asked about, for endpoints and functions that read more of it than the messages."""
+    attachments: Mapping[str, str] = {}
+    """Texts of the record's attachments by path; the messages hold them too."""
 
 
 class GraderRequest(ModelRequest, frozen=True, kw_only=True):
@@ -39,6 +46,7 @@ class GraderRequest(ModelRequest, frozen=True, kw_only=True):
     answer: str
 
 
+# None and 0 differ: a provider that reports no tokens must not look as if it had used none, or costs would be too low.
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens as the provider counted them; an unknown count is None, never 0."""
 
@@ -51,6 +59,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def with_total(usage: Usage) -> Usage:
     """Add the sum of both counts if the provider reported both and no sum."""
+    # A reported total is kept even if it is not the sum: a provider may count reasoning tokens in the total alone.
     if usage.total_tokens is not None or usage.input_tokens is None or usage.output_tokens is None:
         return usage
     return msgspec.structs.replace(usage, total_tokens=usage.input_tokens + usage.output_tokens)
@@ -68,9 +77,12 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     applied: JsonObject = {}
     """Sampling parameters as sent, which may be fewer than requested."""
     flags: tuple[str, ...] = ()
-    """What happened to the reply: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""
+    """Events of the reply: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""
+    # Off by default: a whole body is larger than its reply, and may hold more than that.
     raw: str = ""
     """The provider's whole body, if the run stores it."""
+    steps: tuple[Any, ...] = ()
+    """What an agent did before it answered, as JSON values of its own."""
 
 
 class FailedReply(Reply, frozen=True, kw_only=True):
@@ -88,7 +100,7 @@ def failure_words(code: str, message: str, *, attempts: int) -> str:
 
 
 class Adjustment(msgspec.Struct, frozen=True):
-    """What a provider's rejection taught about one parameter of a model."""
+    """Lesson from a provider's rejection of one parameter of a model."""
 
     parameter: str
     """The plan's name of the parameter, `system`, `reply_format`, or a member of `extra_body`."""
@@ -98,6 +110,13 @@ class Adjustment(msgspec.Struct, frozen=True):
     """The provider's words."""
     is_explicit: bool = False
     """True when the user set the parameter; otherwise assay chose its value."""
+
+    @property
+    def is_loss(self) -> bool:
+        """False when the same value is sent in another way: under another name, or in another form or role."""
+        if self.parameter in ("system", "reply_format"):
+            return False
+        return self.parameter != "max_tokens" or self.value == "omitted" or self.value.isdecimal()
 
 
 class ModelFailure(ReportedFailure):
@@ -125,8 +144,11 @@ class ModelFailure(ReportedFailure):
         """The body of an error response, without keys; it may name a rejected parameter."""
         self.adjustments: tuple[Adjustment, ...] = ()
         """What this rejection taught about the model's parameters."""
+        # Providers disagree about which parameters a model takes. The rejection costs no attempt: the record did nothing wrong.
         self.is_negotiable = False
         """The same request can be sent again at once, with other parameters."""
+        self.is_refused_setting = False
+        """It can only be sent without a parameter that the user set, and the run's parameters are strict."""
 
     @property
     def is_transient(self) -> bool:

@@ -9,23 +9,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from json import JSONDecodeError, decoder
 from typing import NamedTuple
 
+# The aim is twice the file's size in memory; at four bytes per character, with several copies alive, it was many times that.
 LARGE_BYTES = 8 << 20
 """Smaller texts are decoded as they are: four bytes per character of them fit into any limit."""
 LONG_TEXT = 1 << 16
 """Characters of a string in a large text that is kept as it is, as every name of a member is; no contract limits more of them."""
+# A document of nothing but short strings would otherwise keep them all, and be back at the memory that stand-ins avoid.
 _KEPT_BYTES = 48 << 20
 """Memory of the strings that are kept as they are."""
 _BLOCK = 1 << 20
+# A str object, its tuple and its entry in the dictionary.
 _PER_STRING = 160
+# Up to U+00FF, UTF-8 begins with 0xC2 or 0xC3.
 _WIDE_LEAD = re.compile(rb"[\xc4-\xff]")
 """The first byte of a character beyond U+00FF."""
+# Rules ask whether a text is blank, so a wide space must become another space and not a question mark.
 _WIDE_SPACE = re.compile("[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+# Possessive: the engine would otherwise remember every escape of a 100 MB string, to backtrack to.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _IS_NAME = re.compile(rb"[ \t\r\n]*:")
 _WIDE = re.compile("[^\x00-\xff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PIECE = re.compile(
-    r"(?:[^\"\\]{1,4096}+|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[0-9a-fA-F]{4})?+|\\u[0-9a-fA-F]{4}|\\.){1,1024}+", re.DOTALL
+    # A high surrogate takes the next escape along: cut in two, a pair would look like two unpaired halves.
+    r"(?:[^\"\\]{1,4096}+|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[0-9a-fA-F]{4})?+|\\u[0-9a-fA-F]{4}|\\.){1,1024}+",
+    re.DOTALL,
 )
 """A part of a string that ends neither in an escape nor between the halves of a pair."""
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
@@ -50,13 +58,14 @@ class NarrowText(NamedTuple):
 
 
 def is_wide(raw: memoryview) -> bool:
-    """True for a UTF-8 text with a character beyond U+00FF."""
+    """Return whether a UTF-8 text has a character beyond U+00FF."""
     return _WIDE_LEAD.search(raw) is not None
 
 
 def narrow_text(raw: memoryview, *, errors: str = "strict") -> str:
-    """The characters of a UTF-8 text, with stand-ins; raises UnicodeDecodeError unless `errors` says otherwise."""
+    """Decode a UTF-8 text with stand-ins; raises UnicodeDecodeError unless `errors` says otherwise."""
     characters = codecs.getincrementaldecoder("utf-8")(errors)
+    # Decoded block by block: only one block is ever held at four bytes per character.
     narrow = bytearray()
     for block in _blocks(raw):
         narrow += _narrowed(characters.decode(block))
@@ -65,12 +74,12 @@ def narrow_text(raw: memoryview, *, errors: str = "strict") -> str:
 
 
 def narrow_json(raw: memoryview) -> NarrowText:
-    """A JSON text in UTF-8 as `narrow_text` gives it, with its short strings and its names as they are."""
+    """Decode a JSON text like `narrow_text`, and keep its short strings and its names unchanged."""
     return NarrowText(narrow_text(raw), dict(_kept_strings(raw)))
 
 
 def narrow_string(text: str, start: int, end: int) -> tuple[str, bool]:
-    """A long JSON string from quotation mark to quotation mark, and whether half a pair is in it; raises JSONDecodeError."""
+    """Decode a long JSON string between its quotation marks; returns whether it has half a pair, too. Raises JSONDecodeError."""
     values = bytearray()
     has_surrogate = False
     at = start + 1
@@ -89,12 +98,13 @@ def narrow_string(text: str, start: int, end: int) -> tuple[str, bool]:
 
 
 def byte_offsets(blocks: Iterable[bytes], offsets: Iterable[int]) -> Iterator[int]:
-    """Where the characters at rising offsets of a UTF-8 text begin; nothing is asked for after a byte that is not UTF-8."""
+    """Convert rising character offsets of a UTF-8 text to byte offsets; none may come after a byte that is not UTF-8."""
     characters = codecs.getincrementaldecoder("utf-8")("replace")
     wanted = iter(offsets)
     offset = next(wanted, None)
     seen = size = 0
     for block in blocks:
+        # The rest may not be UTF-8, or may be 100 MB: it is not read for nothing.
         if offset is None:
             return
         text = characters.decode(block)
@@ -112,9 +122,10 @@ def byte_offsets(blocks: Iterable[bytes], offsets: Iterable[int]) -> Iterator[in
 
 
 def first_not_utf8(view: memoryview) -> int | None:
-    """Offset of the first byte that is not UTF-8, found block by block."""
+    """Find the first byte that is not UTF-8, block by block; None without one."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for at in range(0, len(view), _BLOCK):
+        # Bytes of a character that began in the block before; the decoder counts the position of its problem from them.
         pending = len(decoder.getstate()[0])
         try:
             decoder.decode(bytes(view[at : at + _BLOCK]), at + _BLOCK >= len(view))
@@ -132,7 +143,7 @@ def _narrowed(text: str) -> bytes:
 
 
 def _kept_strings(raw: memoryview) -> Iterator[tuple[int, KeptString]]:
-    """The names and short strings that stand-ins would change, with the number of characters before each."""
+    """Yield the names and short strings that stand-ins would change, with the number of characters before each."""
     characters = last = 0
     left = _KEPT_BYTES
     for match in _STRING.finditer(raw):
@@ -147,6 +158,7 @@ def _kept_strings(raw: memoryview) -> Iterator[tuple[int, KeptString]]:
         except JSONDecodeError:
             # The parser comes to the same place.
             return
+        # Counted at four bytes per character, the most that Python may need.
         left -= 4 * len(value) + _PER_STRING
         if left < 0:
             return
@@ -156,6 +168,6 @@ def _kept_strings(raw: memoryview) -> Iterator[tuple[int, KeptString]]:
 
 
 def _length(raw: memoryview) -> int:
-    """The number of characters."""
+    """Count the characters."""
     characters = codecs.getincrementaldecoder("utf-8")()
     return sum(len(characters.decode(block)) for block in _blocks(raw))

@@ -59,6 +59,7 @@ def _rounded(value: float, places: int, *, shift: int = 0) -> Decimal:
     exact = Decimal(repr(float(value))).scaleb(shift)
     if not exact.is_finite() or abs(exact) >= _WHOLE:
         return exact
+    # Half up, not to even as format() does it: people compare percentages with their own calculation.
     return exact.quantize(Decimal(1).scaleb(-_NOISE_PLACES), ROUND_HALF_UP).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
 
 
@@ -70,4 +71,5 @@ def _fixed(value: Decimal, places: int, *, has_sign: bool = False) -> str:
 
 def plain_number(value: float) -> int | float:
     """Return a number as canonical JSON writes it: 4, not 4.0."""
+    # Callers pass finite numbers only: int() raises for NaN and infinity, which no artifact holds.
     return int(value) if value == int(value) else value

@@ -7,18 +7,18 @@ import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypedDict, TypeGuard, TypeVar, get_args
 
 import msgspec
 
-from assay.core.canonical import JsonObject
-from assay.core.case import Case
+from assay.core.case import Case, Role
 
 Audience = Literal["candidate_and_judge", "judge_only", "not_sent"]
 FieldCounts = Mapping[str, Mapping[str, int]]
 """Number of records with each field, by audience; audiences without a field are left out."""
 OTHERS = "other fields"
 """Replaces all names above the limit; its number counts values, of which a record may have many."""
+# Reports and the manifest list these names; a dataset whose field names are ids would make both as large as the dataset.
 _MAX_NAMES = 100
 _MAX_NAME = 200
 
@@ -68,6 +68,7 @@ def add_counts(all_counts: Iterable[FieldCounts]) -> FieldCounts:
     return counter.counts()
 
 
+# Words and rules below are part of version 1. A changed list is version 2, because a resumed run must send the same prompts.
 VERSION = 1
 """Version of the rule; a case records by which version its open fields are shown."""
 UNSENT_REFERENCE = ("source_metadata", "source_tags")
@@ -81,10 +82,13 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 def _plain(text: str) -> str:
     """Remove accents, case and invisible letters."""
+    # Names are compared in compatibility form, so that full-width letters, accents or a soft hyphen do not hide a key.
     letters = unicodedata.normalize("NFKD", text).casefold()
     return "".join(letter for letter in letters if unicodedata.category(letter) not in ("Mn", "Cf"))
 
 
+# Doubt is decided against the candidate: a context that is not sent costs score and `validate` lists it, while a key that is
+# sent raises scores without any sign. See docs/decisions/024-open-fields.md.
 _GRADING_PART = re.compile(
     r"answer|rubri|rubry|[ck]riter|^crit(?:ique)?s?$|correct|(?<!re)(?<!dis)(?<!ab)solution|(?<!un)expected|expectation|groundtruth"
     r"|markscheme|gradesheet|checklist|^expects?$|testcases?$|^unittests?$|chainofthought|^gold|(?<!de)(?<!up)(?<!wn)grad(?:er|ed|ing)|scor(?:er|ing)|^mark(?:ers?|ing)|^eval|^assess"
@@ -99,6 +103,7 @@ _GRADING_PART = re.compile(
     )
 )
 """A part of a name that means grading, whatever is next to it."""
+# The lookbehinds except names such as `drug_label` and `row_label`, which are no keys.
 _GRADING_PHRASE = re.compile(
     r"(?:required|needed|essential|mandatory|key)_(?:points?|facts?|elements?|phrases?|concepts?|ideas?|mentions?)"
     r"|_to_(?:cover|mention|include|pass)(?:_|$)|chain_of_thoughts?|(?:pass|passing|success)_conditions?"
@@ -136,9 +141,12 @@ _FORM_PARTS = frozenset((
 ))  # fmt: skip
 """`answer_choices` and `answer_format` belong to the question, although they contain `answer`."""
 _JOINED = _KEY_PARTS | _NEUTRAL_PARTS | _FORM_PARTS | {"answer", "answers"}
+# Words of one or two letters would split almost any name: `an`, `is`, `y`.
 _SHORTEST_JOINED, _LONGEST_JOINED = 3, max(map(len, _JOINED))
+# Longer parts are not words that somebody joined, and every further letter costs a search.
 _MAX_JOINED = 40
 """Maximum letters of a part that is split into several words."""
+# `key` and `note` both mean grading, a keynote does not.
 _NOT_JOINED = frozenset(("keynote", "keynotes"))
 _CHOICES = frozenset(("choices", "options", "alternatives"))
 _ONE_CHOICE = frozenset(("choice", "option", "alternative"))
@@ -173,6 +181,7 @@ _PLAIN_PARTS = _CHOICES | _ONE_CHOICE | {"answer", "answers", "possible", "multi
 _TEXTS = ("text", "content", "option", "choice", "title", "description")
 _TEXT_LISTS = (*_TEXTS, "texts", "choices", "options")
 _NUMBERED = re.compile(r"(.*?)([a-z]|\d{1,9})(\W*)", re.DOTALL)
+# Only the ends of a choice are searched for marks: a mark in the middle is part of its text.
 _MARK_ROOM = 60
 _MARKED_HEAD = re.compile(
     r"\*\S|[✓✔✅☑]|[\[(][x✓✔][\])]|\W*(?:(?:the|correct|right)\s+)*(?:answer|key|solution)(?:\s+(?:is|key))?\s*[:=]", re.IGNORECASE
@@ -189,10 +198,22 @@ _SHORT_TEXT = 500
 _ASKING = frozenset(("human", "user"))
 _QUOTED_NAME = re.compile(r"""(["'])([^"'\n]{1,100})\1\s*:""")
 _SHORT_NAME = re.compile(r"[\w -]{1,40}")
+# Recursion is in Python, and a text that is JSON may hold JSON again. Depth beyond this is hidden rather than shown unchecked.
 _MAX_DEPTH = 64
 """Levels of a value in which names are checked; deeper content is for judges only."""
+# The cache is bounded in entries, not in bytes: with names of a megabyte it could hold gigabytes.
 _LONGEST_NAME = 100
 """Names up to this length are cached."""
+
+
+_ChoiceObject = Mapping[str, object]
+
+
+class ChatMessage(TypedDict):
+    """A message in `input.messages`."""
+
+    role: Role
+    content: str
 
 
 class OpenField(NamedTuple):
@@ -206,6 +227,7 @@ def question_fields(case: Case) -> tuple[OpenField, ...]:
     """Return the fields of the question besides the prompt, for the candidate and for judges."""
     given = dict(_members(case, "input"))
     listed = _listed_answers(given, case.references)
+    # The answer of `messages` is not among these: `_members` leaves the conversation out, which is sent as turns.
     shown = (
         (name, _member_part(name, value, prompt=case.prompt))
         for name, value in given.items()
@@ -220,6 +242,8 @@ def grading_fields(case: Case) -> tuple[OpenField, ...]:
 
 
 def _keys(case: Case) -> Iterator[OpenField]:
+    # Judges see the whole conversation where the candidate gets only its beginning: the rest is the answer, as files for
+    # fine-tuning hold it.
     messages = case.extra.get("input", {}).get(_MESSAGES) if case.open_fields == VERSION and case.messages else None
     if messages is not None and len(earlier_messages({"prompt": case.prompt, _MESSAGES: messages})) < len(messages):
         yield OpenField(_MESSAGES, json.dumps(messages, ensure_ascii=False))
@@ -241,7 +265,7 @@ def _references(case: Case) -> Iterator[OpenField]:
             yield OpenField(name, field_text(name, value))
 
 
-def field_uses(given: Mapping[str, Any], reference: Mapping[str, object]) -> Iterator[FieldUse]:
+def field_uses(given: Mapping[str, object], reference: Mapping[str, object]) -> Iterator[FieldUse]:
     """List where each open member of `input` and `reference` goes, in the order of the record."""
     prompt, answer = given.get("prompt"), reference.get("answer")
     listed = _listed_answers(given, (answer,) if type(answer) is str else ())
@@ -249,7 +273,7 @@ def field_uses(given: Mapping[str, Any], reference: Mapping[str, object]) -> Ite
         if name in listed:
             yield FieldUse(f"input.{name}", "candidate_and_judge")
         elif name != "prompt" and not _is_empty(value):
-            is_answered = name == _MESSAGES and 0 < len(earlier_messages(given)) < len(value)
+            is_answered = name == _MESSAGES and type(value) is list and 0 < len(earlier_messages(given)) < len(value)
             yield from _input_uses(name, value, prompt=prompt if type(prompt) is str else "", is_answered=is_answered)
     for name, value in reference.items():
         if name != "answer" and not _is_empty(value):
@@ -274,7 +298,7 @@ def _input_uses(name: str, value: object, *, prompt: str, is_answered: bool) -> 
         yield from (FieldUse(path, "judge_only") for path in dict.fromkeys(_hidden_paths(value, shown, field)))
 
 
-def earlier_messages(given: Mapping[str, Any]) -> list[JsonObject]:
+def earlier_messages(given: Mapping[str, object]) -> list[ChatMessage]:
     """Return the conversation in `input.messages`, if it is one: objects with a known role and a text only.
 
     The reply to the prompt in it is left out: it is the answer that the candidate must give.
@@ -282,8 +306,9 @@ def earlier_messages(given: Mapping[str, Any]) -> list[JsonObject]:
     messages = given.get(_MESSAGES)
     if type(messages) is not list or not messages or not all(map(_is_message, messages)):
         return []
+    # Only where the last question is the prompt itself: otherwise the conversation is earlier context, with its replies.
     last = max((index for index, message in enumerate(messages) if message["role"] == "user"), default=None)
-    is_answered = last is not None and messages[last]["content"].strip() == given["prompt"].strip()
+    is_answered = last is not None and messages[last]["content"].strip() == str(given["prompt"]).strip()
     return messages[: last + 1] if last is not None and is_answered else messages
 
 
@@ -321,6 +346,7 @@ def _listed_answers(given: Mapping[str, object], answers: Sequence[str] = ()) ->
     They are choices if they count from 0, or if the right answer is the label of one, `B` or `answer2`. When other members have
     the same numbers, `question0`, each is the answer to one of those.
     """
+    # Numbered names belong together by what is before the number: ans0, ans1 and ans2 are one group.
     groups: dict[str, dict[str, str]] = {}
     for name in given:
         match = _NUMBERED_NAME.fullmatch(name) if len(name) <= _LONGEST_NAME else None
@@ -335,12 +361,13 @@ def _listed_answers(given: Mapping[str, object], answers: Sequence[str] = ()) ->
             continue
         labels = {*group, *(name.casefold() for name in group.values())}
         is_labelled = any(answer.strip().casefold() in labels and answer not in texts for answer in answers)
+        # Without one of these signs, `answer1` and `answer2` may be two accepted answers, and showing them would give the key away.
         if "0" in group or is_labelled:
             found |= {*group.values()}
     return frozenset(found)
 
 
-def _are_short_texts(texts: list[Any]) -> bool:
+def _are_short_texts(texts: list[object]) -> bool:
     """Return whether texts are different single lines, none of them marked."""
     is_short = all(
         type(text) is str and text.strip() and len(text) <= _SHORT_TEXT and len(text.splitlines()) == 1 for text in texts
@@ -350,6 +377,7 @@ def _are_short_texts(texts: list[Any]) -> bool:
 
 def _is_key(name: str, value: object) -> bool:
     """Return whether a member is for judges only; one `choice` next to `choices` is the right one."""
+    # The name decides, not the value, so that an author can foresee who sees a field.
     kind = _kind(name)
     if kind == "one_choice":
         return type(value) not in (dict, list) and not (type(value) is str and _LISTED_CHOICE.fullmatch(_plain(name)))
@@ -372,6 +400,7 @@ def _kind(name: str) -> _Kind:
 
 @lru_cache(4096)
 def _remembered_kind(name: str) -> _Kind:
+    # Cached because a dataset repeats a handful of names in every record, and the patterns above are long.
     parts = tuple(word for part in _parts(name) for word in _words_of(part))
     has_key = any(part in _KEY_PARTS for part in parts)
     if _names_key(parts) or (has_key and all(part in _KEY_PARTS or part in _NEUTRAL_PARTS for part in parts)):
@@ -393,6 +422,7 @@ def _words_of(part: str) -> tuple[str, ...]:
     """Split words that are written as one, `finallabel`; otherwise return the part unchanged."""
     if part in _JOINED or part in _NOT_JOINED or len(part) > _MAX_JOINED:
         return (part,)
+    # Dynamic programming: split[n] holds the words of the first n letters, or None where these cannot be split into words.
     split: list[tuple[str, ...] | None] = [()]
     for end in range(1, len(part) + 1):
         starts = range(end - _SHORTEST_JOINED, max(end - _LONGEST_JOINED, 0) - 1, -1)
@@ -411,7 +441,7 @@ def _parts(name: str) -> tuple[str, ...]:
     return tuple(_NAME_PARTS.findall(_plain(_HUMP.sub("_", unicodedata.normalize("NFKD", name))))) or ("",)
 
 
-def _members(case: Case, field: str) -> list[tuple[str, Any]]:
+def _members(case: Case, field: str) -> list[tuple[str, object]]:
     """Return the open members of a case that the rule applies to; none for cases stored before the rule existed."""
     if case.open_fields != VERSION:
         return []
@@ -423,7 +453,7 @@ def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool
     """Return the part of a value that the candidate sees; None for nothing."""
     if type(value) is str:
         return _shown_text(name, value, depth=depth, is_example=is_example)
-    if type(value) not in (dict, list):
+    if not isinstance(value, dict | list):
         return value
     kind = _kind(name)
     if kind in ("choices", "one_choice"):
@@ -433,6 +463,7 @@ def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool
 
 def _shown_text(name: str, text: str, *, depth: int, is_example: bool) -> object:
     """Return a text unchanged, or, if it is JSON or a list of choices, without what means grading."""
+    # Tables store objects as text. Only the beginning is tested: decoding every long prompt as JSON would cost more than the rule.
     if text.lstrip()[:1] in ("{", "["):
         value = _decoded(text)
         quotes = {match[1] for match in _QUOTED_NAME.finditer(text) if says_grading(match[2])} if value is None else ()
@@ -465,20 +496,28 @@ def _python_value(text: str) -> object:
         return None
 
 
-def _shown(value: Any, *, depth: int, is_example: bool) -> object:
+def _shown(value: object, *, depth: int, is_example: bool) -> object:
     """Remove members whose names mean grading, at any depth."""
     if type(value) is str:
         return _shown_text("", value, depth=depth, is_example=is_example)
-    if type(value) not in (dict, list):
+    if not isinstance(value, dict | list):
         return value
-    if depth > _MAX_DEPTH or (type(value) is dict and _is_named_key(value, is_example=is_example)):
+    if depth > _MAX_DEPTH:
         return None
-    if type(value) is list:
-        if _are_pairs(value):
-            value = [pair for pair in value if not (says_grading(pair[0]) and not (is_example and _is_demonstrated(pair[0])))]
-        parts = ((member, _shown(member, depth=depth + 1, is_example=is_example)) for member in value)
-        return [part for member, part in parts if part is not None or member is None]
-    value = _without_key_columns(value)
+    if isinstance(value, list):
+        return _shown_list(value, depth=depth, is_example=is_example)
+    is_key = _is_named_key(value, is_example=is_example)
+    return None if is_key else _shown_object(_without_key_columns(value), depth=depth, is_example=is_example)
+
+
+def _shown_list(value: Sequence[object], *, depth: int, is_example: bool) -> list[object]:
+    if _are_pairs(value):
+        value = [pair for pair in value if not (says_grading(pair[0]) and not (is_example and _is_demonstrated(pair[0])))]
+    parts = ((member, _shown(member, depth=depth + 1, is_example=is_example)) for member in value)
+    return [part for member, part in parts if part is not None or member is None]
+
+
+def _shown_object(value: Mapping[str, object], *, depth: int, is_example: bool) -> dict[str, object]:
     shown: dict[str, object] = {}
     listed = _listed_answers(value)
     for name, member in value.items():
@@ -491,14 +530,14 @@ def _shown(value: Any, *, depth: int, is_example: bool) -> object:
     return shown
 
 
-def _are_pairs(value: list[Any]) -> bool:
+def _are_pairs(value: Sequence[object]) -> TypeGuard[Sequence[tuple[str, object]]]:
     """Return whether a list holds name-value pairs, `["answer", "x"]`."""
     return bool(value) and all(
         type(pair) is list and len(pair) == 2 and type(pair[0]) is str and _SHORT_NAME.fullmatch(pair[0]) for pair in value
     )
 
 
-def _without_key_columns(value: JsonObject) -> JsonObject:
+def _without_key_columns(value: dict[str, object]) -> dict[str, object]:
     """Remove columns whose names mean grading from a table of `columns` and `data`; other objects are unchanged."""
     columns, rows = value.get("columns"), value.get("data")
     if type(columns) is not list or type(rows) is not list or not all(type(row) is list for row in rows):
@@ -525,22 +564,29 @@ def _is_schema(value: object) -> bool:
     return type(value) is dict and value.keys() <= _SCHEMA and not _SCHEMA_TYPES.isdisjoint(value)
 
 
-def _shown_choices(name: str, value: Any) -> object:
+def _shown_choices(name: str, value: dict[str, object] | list[object]) -> object:
     """Reduce each choice to its label and text; None when these are not obvious."""
-    if type(value) is dict:
+    if isinstance(value, dict):
         return _named_choices(value)
-    kinds = {type(choice) for choice in value}
-    if kinds <= {str}:
+    if _are_all(value, str):
         return None if _are_marked(value) else value
-    if kinds <= {int, float}:
+    if {type(choice) for choice in value} <= {int, float}:
         is_plain = all(part in _PLAIN_PARTS for part in _parts(name))
         return value if is_plain and len({*value}) == len(value) and not {*value} <= {0, 1} else None
-    if kinds == {dict}:
+    if _are_all(value, dict):
         return _shown_objects(value)
-    return _shown_rows(value) if kinds == {list} else None
+    return _shown_rows(value) if _are_all(value, list) else None
 
 
-def _named_choices(value: JsonObject) -> object:
+_T = TypeVar("_T")
+
+
+def _are_all(values: Sequence[object], kind: type[_T]) -> TypeGuard[list[_T]]:
+    """Return whether all values have a type of JSON; exactly that type, since true would otherwise be a number."""
+    return all(type(value) is kind for value in values)
+
+
+def _named_choices(value: dict[str, object]) -> object:
     """Reduce choices by label, texts next to a list of labels, or texts that each have a label."""
     if not value:
         return value
@@ -554,16 +600,16 @@ def _named_choices(value: JsonObject) -> object:
         return list(named) if len(named) == len(value) and not _are_labels([*named]) else None
     if not _are_labels([*named]):
         return None
-    if all(type(choice) is dict for choice in named.values()):
-        shown = _shown_objects([*named.values()], ())
+    choices = [*named.values()]
+    if _are_all(choices, dict):
+        shown = _shown_objects(choices, ())
         return None if shown is None else dict(zip(named, shown, strict=True))
-    texts = [*named.values()]
-    return named if all(type(text) is str for text in texts) and not _are_marked(texts) else None
+    return named if _are_all(choices, str) and not _are_marked(choices) else None
 
 
-def _parallel_lists(value: JsonObject, listed: str) -> JsonObject | None:
+def _parallel_lists(value: dict[str, object], listed: str) -> dict[str, object] | None:
     texts = value[listed]
-    if not all(type(text) is str for text in texts) or _are_marked(texts):
+    if type(texts) is not list or not _are_all(texts, str) or _are_marked(texts):
         return None
     is_label = (
         name
@@ -574,21 +620,22 @@ def _parallel_lists(value: JsonObject, listed: str) -> JsonObject | None:
     return {name: member for name, member in value.items() if name in (listed, label)}
 
 
-def _column(choices: list[Any], name: str) -> list[Any]:
+def _column(choices: Sequence[_ChoiceObject], name: str) -> list[object]:
     return [choice[name] if name in choice else _any_case(choice, name) for choice in choices]
 
 
-def _any_case(choice: Mapping[str, object], name: str) -> Any:
+def _any_case(choice: _ChoiceObject, name: str) -> object:
     return next((member for own, member in choice.items() if own.casefold() == name), None)
 
 
-def _shown_objects(choices: list[Any], labels: tuple[str, ...] = _LABELS) -> list[Any] | None:
+def _shown_objects(choices: Sequence[_ChoiceObject], labels: tuple[str, ...] = _LABELS) -> Sequence[_ChoiceObject] | None:
     """Keep the label, if any, and the text of each choice."""
     if labels and all(map(_is_pair, choices)) and _are_labels([choice["id"] for choice in choices]):
         return None if _are_marked([choice["text"] for choice in choices]) else choices
     label = next((name for name in labels if _are_labels(_column(choices, name))), None)
     known = (*_TEXTS, "value", *(name for name in ("label", "name") if name != label))
     text = next((name for name in known if _is_text_column(name, _column(choices, name), label)), None)
+    # No obvious text means that any member could be the key, so that the whole list is hidden.
     if text is None or _are_marked(_column(choices, text)):
         return None
     return [{name: member for name, member in choice.items() if name.casefold() in (label, text)} for choice in choices]
@@ -599,7 +646,7 @@ def _is_pair(choice: Mapping[str, object]) -> bool:
     return len(choice) == 2 and "id" in choice and type(choice.get("text")) is str
 
 
-def _shown_rows(rows: list[list[Any]]) -> list[list[Any]] | None:
+def _shown_rows(rows: Sequence[Sequence[object]]) -> list[Sequence[object]] | None:
     """Reduce choices written as lists to label and text, or text only."""
     columns = [list(column) for column in zip(*rows, strict=False)][:2]
     if len(columns) > 1 and _are_labels(columns[0]) and _are_texts(columns[1]):
@@ -608,12 +655,12 @@ def _shown_rows(rows: list[list[Any]]) -> list[list[Any]] | None:
     return None if index is None or _are_marked(columns[index]) else [row[index : index + 1] for row in rows]
 
 
-def _is_text_column(name: str, values: list[Any], label: str | None) -> bool:
+def _is_text_column(name: str, values: Sequence[object], label: str | None) -> bool:
     """Return whether a column has the choices' texts; a number in `value` is a choice's weight, unless next to a label."""
     if name in ("text", "content"):
         return all(type(value) is str for value in values)
     is_worth = name == "value" and label is None
-    return _are_texts(values) and not (is_worth and any(map(_is_number, values)))
+    return _are_texts(values) and not (is_worth and any(map(_is_number, map(str, values))))
 
 
 def _are_texts(values: Sequence[object]) -> bool:
@@ -624,9 +671,10 @@ def _is_number(value: str) -> bool:
     return re.fullmatch(r"\s*[-+]?[\d.,]+\s*%?\s*", value) is not None
 
 
-def _are_marked(texts: list[str]) -> bool:
+def _are_marked(texts: Iterable[object]) -> bool:
     """Return whether some of the texts, but not all, have a mark that reveals the right one: `*Paris`, `Paris (correct)`."""
-    ends = [(text.strip()[:_MARK_ROOM], text.strip()[-_MARK_ROOM:]) for text in texts]
+    stripped = [str(text).strip() for text in texts]
+    ends = [(text[:_MARK_ROOM], text[-_MARK_ROOM:]) for text in stripped]
     marks = [_MARKED_HEAD.match(head) is not None or _MARKED_TAIL.search(tail) is not None for head, tail in ends]
     heads = {head[:1] for head, _ in ends}
     return (any(marks) and not all(marks)) or heads == {"=", "~"}
@@ -648,6 +696,7 @@ def _remembered_labels(labels: tuple[str, ...]) -> bool:
     counted = [match for match in found if match is not None]
     if len(counted) < len(labels) or len({(match[1], match[3]) for match in counted}) != 1 or _says_verdict(counted[0][1]):
         return False
+    # Labels count if they are consecutive, in any order. A gap may mean that one label is something else, such as a score.
     numbers = sorted(int(match[2]) if match[2].isdecimal() else ord(match[2]) for match in counted)
     return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
@@ -715,12 +764,13 @@ def _choice_lines(value: object) -> list[str]:
     return _lines(None, [_only_member(choice) for choice in value])
 
 
-def _lines_of_object(value: JsonObject) -> list[str]:
-    texts = next((name for name in value if name.casefold() in _TEXT_LISTS and type(value[name]) is list), None)
+def _lines_of_object(value: Mapping[str, object]) -> list[str]:
+    listed = ((name, member) for name, member in value.items() if name.casefold() in _TEXT_LISTS and type(member) is list)
+    name, texts = next(listed, ("", None))
     if texts is None:
         return _lines(list(value), [_only_member(choice) for choice in value.values()])
-    labels = [name for name in value if name != texts]
-    return _lines(value[labels[0]] if labels else None, value[texts]) if len(labels) < 2 else []
+    labels = [other for other in value if other != name]
+    return _lines(value[labels[0]] if labels else None, texts) if len(labels) < 2 else []
 
 
 def _only_member(choice: object) -> object:
@@ -729,8 +779,9 @@ def _only_member(choice: object) -> object:
     return choice[0] if type(choice) is list and len(choice) == 1 else choice
 
 
-def _lines(labels: list[Any] | None, texts: Sequence[object]) -> list[str]:
+def _lines(labels: object, texts: Sequence[object]) -> list[str]:
     """Label choices without labels by letters of the alphabet, unless they begin with them."""
+    # bool is excluded by the exact types: true and false next to choices say which of them is right.
     if not all(type(text) in (str, int, float) for text in texts):
         return []
     if labels is None:
@@ -738,5 +789,6 @@ def _lines(labels: list[Any] | None, texts: Sequence[object]) -> list[str]:
         if all(re.match(rf"\(?{letter}[).:]", str(text).lstrip()) for letter, text in zip(letters, texts, strict=False)):
             return list(map(str, texts))
         labels = letters[: len(texts)]
-    is_labelled = type(labels) is list and len(labels) == len(texts) and all(type(label) in (str, int) for label in labels)
-    return [f"{label}. {text}" for label, text in zip(labels, texts, strict=True)] if is_labelled else []
+    if type(labels) is not list or len(labels) != len(texts) or not all(type(label) in (str, int) for label in labels):
+        return []
+    return [f"{label}. {text}" for label, text in zip(labels, texts, strict=True)]

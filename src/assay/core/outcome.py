@@ -21,9 +21,11 @@ class CriterionResult(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 1.0
 
 
+# A generator instead of a coroutine: the engine makes the calls, and after a crash it drives the flow again from stored replies.
 Flow = Generator[tuple[ModelRequest, ...], tuple[Reply, ...], "Grade"]
 """A grader as a generator: it yields requests to send in parallel, receives their replies in order, and returns a grade."""
 
+# The taxonomy of failures.jsonl, which batch_v1 asks for; all contracts share it, so that runs can be compared.
 FailureLabel = Literal[
     "",
     "incorrect_answer",
@@ -33,8 +35,15 @@ FailureLabel = Literal[
     "format_or_schema_violation",
     "tool_or_retrieval_misuse",
     "timeout_or_latency_exceeded",
+    "answer_truncated",
     "other",
 ]
+
+
+TRUNCATED = "truncated"
+"""Flag of a reply that ended at its output limit."""
+ANSWER_TRUNCATED = "answer_truncated"
+"""Code of a record whose answer did not pass, or is missing, because it ended at the output limit."""
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +54,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """On the evaluator's own scale."""
     scale: str
     """`1-5`, `0-1` or `0/1`."""
+    # Both scores are stored: people read the raw one, and only the normalized one can be compared across contracts.
     normalized: float
     """The score mapped to 0..1."""
     weight: float = 1.0
@@ -104,6 +114,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class GradingFailure(ReportedFailure):
     """A grader cannot determine a grade: the record ends in an error and has no score."""
 
+    # The other judges' votes were paid for. They are stored with the error, and never made into a score.
     def __init__(self, code: str, message: str, *, label: FailureLabel = "other", scores: tuple[Score, ...] = ()) -> None:
         super().__init__(message)
         self.code = code
@@ -119,6 +130,7 @@ class GradedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status
     grade: Grade
 
 
+# There is no score here, not even None: an error is never a score, and no mean can count one by mistake.
 class FailedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="failed"):
     """The case has no grade; every attempt is in the log."""
 
@@ -161,6 +173,7 @@ Outcome = GradedOutcome | FailedOutcome | InvalidOutcome | CancelledOutcome | Sk
 
 def record_status(outcome: Outcome) -> str:
     """Return the record status as artifacts name it: evaluated, invalid_record, timeout, evaluation_error, cancelled, skipped."""
+    # The stored tag is `failed`; batch_v1 tells an exhausted timeout from every other error of an evaluation.
     if isinstance(outcome, FailedOutcome):
         return "timeout" if outcome.code == "timeout" else "evaluation_error"
     return str(outcome.__struct_config__.tag)
@@ -188,6 +201,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str = ""
     cost: float | None = None
     """US dollars; None when the price is unknown."""
+    # At most three attempts per record are allowed, and a rejected key or parameter says nothing about the record.
     is_rejection: bool = False
     """The provider rejected the account or a parameter, which does not count as an attempt: the call is made again."""
     refused_parameters: tuple[str, ...] = ()
@@ -221,13 +235,17 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
 
 def judgement_of(returned: object) -> Judgement:
     """Convert what a grader returned; raises GradingFailure when it is not a judgement."""
+    # A grader without a return statement: 0 would be a wrong score, and skipping the record would hide the defect.
     if returned is None:
         raise GradingFailure(NO_RESULT, "the grader returned None: it gave no grade")
+    # numpy's and torch's scalars; a mapping may have a member called `item`.
     returned = returned.item() if hasattr(returned, "item") and not isinstance(returned, Mapping) else returned
+    # Before numbers: bool is an int, and True must mean passed, whatever the threshold is.
     if isinstance(returned, bool):
         return Judgement(score=float(returned), passed=returned, scale="0/1")
     if isinstance(returned, int | float):
         return _validated({"score": returned})
+    # Only what a Judgement has is taken over: hashes, templates and the panel's decisions are set by the engine.
     if isinstance(returned, Grade):
         scores = {score.criterion: score.normalized for score in returned.scores}
         return _validated(

@@ -28,11 +28,13 @@ from assay.core.settings import (
     RetrySection,
     RubricMode,
     StageSection,
+    TokenPrice,
 )
 
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
 
 
+# The default temperature is 0, so that an empty ModelParameters would still ask for one.
 NO_PARAMETERS = ModelParameters(temperature=None)
 """Parameters of a model that is sent none."""
 
@@ -57,8 +59,12 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
     parameters: ModelParameters = ModelParameters()
     explicit: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """Parameters that the user set; the others are preferences. Only where there are some, so that plans stay as they were."""
+    price: TokenPrice | msgspec.UnsetType = msgspec.UNSET
+    """Price that the user set; otherwise that of the price list counts."""
 
 
+# The thresholds of golden_v1. Its formula divides by the cases without an error, so that nine errors and one pass would pass;
+# the cap on errors is ours.
 GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
 """Gates of a run over golden datasets only, if the request sets none."""
 
@@ -208,8 +214,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     judging: StageSection = StageSection()
     max_cost: float | None = None
     """Budget in US dollars; no new call is made beyond it."""
-    strict_parameters: bool | msgspec.UnsetType = msgspec.UNSET
-    """Stop when a provider rejects a parameter that the user set; only where it is so."""
     gates: Gates = Gates()
     default_gates: tuple[str, ...] = ()
     """Names of the gates that come from the contract, because the request sets none."""
@@ -260,6 +264,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Custom redaction rules."""
     batch: BatchSettings | None = None
     """Call the candidate through provider batches; None calls it record by record."""
+    strict_parameters: bool = False
+    """Stop when a provider rejects a parameter that the user set."""
 
     def models(self) -> tuple[ModelPlan, ...]:
         """Return the candidate, followed by the judges."""
@@ -284,6 +290,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def called_grader(self) -> ModelPlan | None:
         """Return the run's custom grader if it is called like a judge; one that asks judges itself is driven instead."""
+        # A grader that is a generator asks judges by name and cannot be called like a model: the engine drives it instead.
         grader = self.grader()
         return None if grader is None or grader.asks_judges else function_model(grader, name=f"grader/{grader.name}")
 
@@ -293,6 +300,7 @@ def function_model(plugin: PluginPlan, *, name: str = "") -> ModelPlan:
     return ModelPlan(name=name or f"{FUNCTIONS}/{plugin.name}", provider=FUNCTIONS, model=plugin.name)
 
 
+# A user may lower the concurrency after rate limits, or move the cache, and resume the same run.
 _OPERATION = (
     "run_id", "concurrency", "generation", "judging", "suite", "project", "retention", "parent_run_id", "cache_dir",
     "responses_path", "default_gates", "redact",
@@ -301,7 +309,7 @@ _OPERATION = (
 
 
 _INCIDENTAL = {
-    "providers": ("timeout", "requests_per_minute", "tokens_per_minute"),
+    "providers": ("timeout", "requests_per_minute", "tokens_per_minute", "prices"),
     # The hash of the document covers its own description.
     "datasets": ("path", "file", "created_at", "metadata", "ignored_fields", "fields"),
     # The location of code does not change what it does.
@@ -312,16 +320,22 @@ _INCIDENTAL = {
 
 def plan_sha256(plan: Plan) -> str:
     """Hash everything in a plan that can change a result."""
+    # From the encoded form: members that are UNSET or omitted do not count, so that a new one with a default changes no hash.
     settings = msgspec.to_builtins(plan)
     for name in _OPERATION:
         del settings[name]
     for section, names in _INCIDENTAL.items():
         settings[section] = [{name: value for name, value in part.items() if name not in names} for part in settings[section]]
     _keep_batch(settings)
+    if not settings["strict_parameters"]:
+        # Plans of earlier versions hash as they did.
+        del settings["strict_parameters"]
+    # Compared runs are identified by the hash of their manifest; they may lie in another folder when the run is resumed.
     for run in (settings["comparison"] or {}).get("runs", ()):
         del run["path"]
     rows = {provider.name: PROVIDERS[provider.kind] for provider in plan.providers}
     for model in (settings["candidate"], *settings["judges"]):
+        model.pop("price", None)
         row = rows.get(model["provider"])
         # The name of a recording counts, not the folder that it is in.
         if row and row.has_files:
@@ -357,6 +371,7 @@ def plan_for_display(members: Mapping[str, object]) -> Plan:
     """
     try:
         return msgspec.convert(members, Plan)
+    # Member by member only after the whole has failed: lists of hundreds of runs read every plan.
     except msgspec.ValidationError:
         known: dict[str, Any] = {"run_id": "", "datasets": (), "candidate": ModelPlan(name="", provider="", model="")}
     for field in msgspec.structs.fields(Plan):
@@ -384,12 +399,15 @@ def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
     now = msgspec.structs.replace(now, plugins=plugins)
     if plan_sha256(now) == sha256:
         return ()
+    # Each member is exchanged alone: a member whose exchange changes the hash is one that the user has to be told about.
     taken = ((name, msgspec.structs.replace(before, **{name: getattr(now, name)})) for name in Plan.__struct_fields__)
     return tuple(name for name, changed in taken if plan_sha256(changed) != sha256) or ("providers",)
 
 
 def retry_delay(policy: RetrySection, failed_round: int, *, chance: float, retry_after: float | None = None) -> float:
     """Compute the seconds to wait after a failed round; `chance` is uniform in 0..1. Delays are 2, 6, 14, 30 ... seconds."""
+    # batch_v1 lists 2, 6 and 14 s, which is 2 * (2**n - 1); the third is needed only with more than three attempts.
     scheduled = policy.base_delay * ((1 << failed_round) - 1)
     jittered = scheduled * (1 - policy.jitter + 2 * policy.jitter * chance)
+    # Retry-After may only lengthen the wait, and not without limit: a provider that says "tomorrow" must not hold the run.
     return max(jittered, min(retry_after or 0.0, policy.max_delay))

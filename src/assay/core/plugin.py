@@ -87,25 +87,26 @@ def _add_source_hash(plan: PluginPlan, target: object) -> PluginPlan:
     return msgspec.structs.replace(plan, source_sha256=found.sha256, imports=found.imports, unknown=tuple(unknown), token=token)
 
 
-def _instance(kind: PluginKind, given: Any) -> Any:
+def _instance(kind: PluginKind, given: object) -> object:
     """Return a plugin, or an instance of a plugin class; raises UsageProblem for an object that is not a plugin of this kind."""
     try:
         with ThirdPartyCode():
+            # A class would be called with a case and an answer as the arguments of its constructor.
             target = given() if inspect.isclass(given) else given
     except ThirdPartyError as failure:
-        raise UsageProblem(f"no {kind} can be made of '{given.__qualname__}': {failure}") from failure
+        raise UsageProblem(f"no {kind} can be made of '{getattr(given, '__qualname__', given)}': {failure}") from failure
     if not callable(target) and not callable(getattr(target, _METHODS.get(kind, ""), None)):
         expected = f"a function, or an object with a method '{_METHODS[kind]}'" if kind in _METHODS else "a function"
         raise UsageProblem(f"a {kind} is {expected}, and this is {type(target).__name__}")
     return target
 
 
-def load(reference: str, *, folder: str = "") -> Any:
+def load(reference: str, *, folder: str = "") -> object:
     """Load `module:name` or `file.py:name`; a folder is searched after installed modules. Raises UsageProblem."""
     location, _, name = reference.rpartition(":")
     try:
         with ThirdPartyCode(UsageProblem):
-            target: Any = _file_module(Path(location)) if location.endswith(".py") else _module(location, folder)
+            target: object = _file_module(Path(location)) if location.endswith(".py") else _module(location, folder)
             for step in name.split("."):
                 target = _member(target, step, of=location)
             return target
@@ -115,11 +116,12 @@ def load(reference: str, *, folder: str = "") -> Any:
         raise UsageProblem(f"'{reference}' cannot be loaded: {why}", hint="write module:function or file.py:function") from failure
 
 
-def _member(target: object, name: str, *, of: str) -> Any:
+def _member(target: object, name: str, *, of: str) -> object:
     """Get a member of a module or class; raises UsageProblem with the nearest name."""
     if name and hasattr(target, name):
         return getattr(target, name)
     known = [known for known in vars(target) if not known.startswith("_") and callable(getattr(target, known))]
+    # At this cutoff a swapped or missing letter is found, and an unrelated name is not suggested.
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known) or 'no functions'}"
     raise UsageProblem(f"there is no '{name}' in '{PurePath(of).name}'", hint=hint)
@@ -140,6 +142,7 @@ def _file_module(path: Path) -> ModuleType:
     """Load the module in a file; a changed text makes another module."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file '{path.name}'")
+    # Path and text in the name: two files called grader.py are two modules, and an edited one is not taken from sys.modules.
     name = f"{path.stem}_{hashlib.sha256(str(path).encode() + path.read_bytes()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -172,6 +175,7 @@ def _reference_of(target: object) -> tuple[str, str]:
     found: Any = module
     for step in qualname.split("."):
         found = getattr(found, step, None)
+    # A decorated or reassigned function: importing the name elsewhere would load other code.
     if found is not target:
         return "", ""
     depth = module.__name__.count(".") + Path(file).name.startswith("__init__.")
@@ -326,6 +330,7 @@ def reopened(plan: PluginPlan) -> Plugin:
         raise UsageProblem(
             uncomparable(plan), hint="start a new run; code that holds plain data only, or has a `version`, is recognized"
         )
+    # Loaded before it is compared, since only loaded code tells its version; what it does at import happens either way.
     now = loaded_plugin(msgspec.structs.replace(plan, version=_version_of(plan.distribution) or plan.version))
     if as_known_to(plan, now.plan) != plan:
         what = _changed_parts(plan, now.plan)
@@ -357,6 +362,6 @@ def _version_of(distribution: str) -> str:
         return "none"
 
 
-def _metadata() -> Any:
+def _metadata() -> ModuleType:
     """Import importlib.metadata lazily: it loads parsers of e-mail and zip files, which few runs need."""
     return import_module("importlib.metadata")

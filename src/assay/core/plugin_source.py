@@ -11,7 +11,7 @@ import sysconfig
 import types
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path, PurePath
@@ -19,16 +19,16 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
-
 MAX_MODULES = 1000
 """Local modules that one plugin may import; their files are read whenever a run is planned or resumed."""
+# Plain data of a closure may be a whole dataset. Hashing it would hold up every start, and a `version` settles the matter.
 MAX_VALUES = 10_000
 MAX_LEVELS = 60
 MAX_NAMED = 5
 MAX_PATH = 100
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
 _CONTAINERS = (list, tuple, dict, set, frozenset)
+# assay itself is left out: a new version of it must not make every plugin look changed. The manifest names the version.
 _OWN_PACKAGE = __name__.partition(".")[0]
 _SHARED_FILE_NAMES = frozenset({"<string>", "<stdin>", "<unknown>"})
 """File names that all code from `exec` shares. From Python 3.13 on, `inspect` finds the text of `python -c` for any of it."""
@@ -61,11 +61,12 @@ def source_of_object(target: object) -> PluginSource:
     """Identify code that was given in Python: by its files or its own text, and by the plain data that it holds."""
     held = _HeldValues()
     held.add(target, "")
+    # Without a source there is no identity to compare: an empty hash never equals that of the same code with a source.
     is_unreadable = any(what == _NO_SOURCE for what, _ in held.unknown)
     return _identity("" if is_unreadable else held.digest.hexdigest(), held.local, held.unknown)
 
 
-def _identity(sha256: str, local: "_LocalModules", unknown: list[tuple[str, Any]]) -> PluginSource:
+def _identity(sha256: str, local: "_LocalModules", unknown: list[tuple[str, object]]) -> PluginSource:
     if local.is_full:
         unknown = [*unknown, (f"its local modules: more than {MAX_MODULES:,}", local)]
     named = [what for what, _ in unknown]
@@ -101,6 +102,7 @@ class _LocalModules:
 
     def add_file(self, file: str) -> str:
         """Read a file of the plugin itself and return its hash; empty where it cannot be read."""
+        # Resolved, so that a symbolic link and its target are one file, which is read and followed once.
         path = Path(file).resolve()
         if path not in self._own:
             content = _content(path)
@@ -113,6 +115,7 @@ class _LocalModules:
         # A list of open files instead of recursion, since chains of imports may be long.
         waiting = [(content, package)]
         while waiting:
+            # Imports inside functions count too: a plugin may import its rules when it is first called.
             for name, path in _local_imports(*waiting.pop()):
                 if name in self.hashes or path.resolve() in self._own:
                     continue
@@ -187,6 +190,7 @@ def _module_file(parts: list[str]) -> Path | None:
 
 def is_installed(path: Path) -> bool:
     """Return whether a file belongs to an installed package or to Python; its package's version stands for it."""
+    # Packages are known by their version; reading all their files at every start would be slow, and say no more.
     return any(path.resolve().is_relative_to(folder) for folder in _installed_folders())
 
 
@@ -203,16 +207,17 @@ class _HeldValues:
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
         self.local = _LocalModules()
-        self.unknown: list[tuple[str, Any]] = []
+        self.unknown: list[tuple[str, object]] = []
         # The values stay alive with their ids, which Python would give to other objects.
-        self._seen: dict[int, tuple[int, Any]] = {}
+        self._seen: dict[int, tuple[int, object]] = {}
 
-    def add(self, value: Any, path: str) -> None:
+    def add(self, value: object, path: str) -> None:
         """Count a value in; `path` is how a reader finds it."""
         if type(value) in _PLAIN:
             self._note(type(value).__name__, repr(value))
             return
         if id(value) in self._seen:
+            # By its number: cycles end, and shared values are told from equal copies without their addresses.
             self._note("again", str(self._seen[id(value)][0]))
             return
         if len(self._seen) >= MAX_VALUES or path.count(".") + path.count("[") > MAX_LEVELS:
@@ -234,7 +239,7 @@ class _HeldValues:
                 self._note("built in", value.__self__.__name__, value.__qualname__)
             case type():
                 self._add_class(value, path)
-            case _ if type(value) in _CONTAINERS:
+            case list() | tuple() | dict() | set() | frozenset() if type(value) in _CONTAINERS:
                 self._add_container(value, path)
             case _:
                 self._add_object(value, path)
@@ -287,7 +292,7 @@ class _HeldValues:
             sha256 = self.local.add_file(file) if isinstance(file, str) and not is_standard else ""
             self._note("class", one.__module__, one.__qualname__, "" if is_standard else text, sha256)
 
-    def _add_container(self, value: Any, path: str) -> None:
+    def _add_container(self, value: Collection[object], path: str) -> None:
         self._note(type(value).__name__, str(len(value)))
         if isinstance(value, dict):
             for key, one in value.items():
@@ -310,7 +315,7 @@ class _HeldValues:
         self._add_class(type(value), path)
         self._add_members(vars(value), path)
 
-    def _add_members(self, members: JsonObject, path: str) -> None:
+    def _add_members(self, members: Mapping[str, object], path: str) -> None:
         self._note("members", str(len(members)))
         for name, value in members.items():
             self._note(name)
@@ -326,7 +331,7 @@ def _text_of(code: types.CodeType) -> str:
         return ""
 
 
-def _script_globals(function: types.FunctionType) -> JsonObject:
+def _script_globals(function: types.FunctionType) -> dict[str, object]:
     """Return the constants, functions and classes of its script or notebook that a function names."""
     names = sorted({name for code in _codes(function.__code__) for name in code.co_names})
     found = {name: function.__globals__[name] for name in names if name in function.__globals__}

@@ -11,6 +11,7 @@ Sort = Literal[
     "-order", "-id", "-score", "-latency", "-cost", "-disagreement",
 ]  # fmt: skip
 """Orders of records; descending with a minus. Records without a value come last either way."""
+# Artifacts keep the words of batch_v1; `failed`, `error` and `valid` are only words for searches.
 Status = Literal[
     "evaluated", "timeout", "evaluation_error", "cancelled", "skipped", "invalid_record", "failed", "error", "valid",
 ]  # fmt: skip
@@ -27,6 +28,7 @@ Flips = Literal["judges", "repeats"]
 _Word = Annotated[str, Meta(min_length=1, max_length=256)]
 _Slice = Annotated[str, Meta(pattern=r"^[^:]+:", max_length=512)]
 _RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+# No record holds NUL: contracts reject it, and in answers it is replaced. Such a search would find nothing, whatever the run.
 _Text = Annotated[str, Meta(min_length=1, max_length=1000, extra_json_schema={"pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"})]
 """Shown in the schema; other values are rejected with a message."""
 
@@ -73,6 +75,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Raise ValueError for a condition that would match all records, or none, whatever they are."""
         for name in ("min_score", "max_score"):
             limit = getattr(self, name)
+            # JSON has no NaN, but a query string does, and every comparison with it is false.
             if limit is not None and not isfinite(limit):
                 raise ValueError(f"'{name}' is {limit}, which is not a score")
         if self.text is not None and ("\0" in self.text or not self.text.strip()):
@@ -86,6 +89,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def is_plain(self) -> bool:
         """Return whether the lines of the predictions alone can answer the search, without an index."""
+        # An index of a large run takes seconds to build, and most lists ask for a status alone.
         return all(getattr(self, name) is None for name in RecordFilter.__struct_fields__ if name not in ("status", "passed"))
 
 

@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.case import Case
 from assay.core.issue import Issue, Severity
 from assay.core.open_fields import Audience, FieldCounts
@@ -46,10 +45,11 @@ class ValidationReport:
         unlisted: Mapping[tuple[str, Severity], int] | None = None,
         dataset_error_count: int | None = None,
         broken: Collection[int] = (),
-        open_records: Callable[[], Iterator[tuple[Case, Any]]] = lambda: iter(()),
+        # Functions instead of lists: cases of a 100 MB file take several times its size, and most callers only want the verdict.
+        open_records: Callable[[], Iterator[tuple[Case, object]]] = lambda: iter(()),
         open_rejected: Callable[[], Iterator[tuple[int, bytes]]] = lambda: iter(()),
         open_issues: Callable[[], Iterator[Issue]] | None = None,
-        open_head: Callable[[], Mapping[str, Any]] = dict,
+        open_head: Callable[[], Mapping[str, object]] = dict,
         fields: FieldCounts = NO_FIELDS,
     ) -> None:
         self.path = path
@@ -58,6 +58,7 @@ class ValidationReport:
         self.counts = counts
         self.issues = tuple(issues)
         """First 50,000 errors and the first 10,000 warnings; of one record at most 10,000 of each."""
+        # Counted, not dropped: totals and exit codes are the same whether an issue is listed or not.
         self.unlisted = dict(unlisted or {})
         """Number of unlisted issues, by code and severity."""
         self._dataset_error_count = dataset_error_count
@@ -78,12 +79,13 @@ class ValidationReport:
         return f"<assay.ValidationReport {self.path!r} {self.contract or 'unknown contract'} {self.outcome}: {summary}>"
 
     @property
-    def head(self) -> Mapping[str, Any]:
+    def head(self) -> Mapping[str, object]:
         """The document's members outside its records: id, version, time, metadata; those of a large document are read again."""
         return self._open_head()
 
     @head.setter
-    def head(self, members: Mapping[str, Any]) -> None:
+    def head(self, members: Mapping[str, object]) -> None:
+        """Replace the members by these, which a reader has in memory anyway."""
         self._open_head = lambda: members
 
     @property
@@ -92,7 +94,7 @@ class ValidationReport:
         return (case for case, _ in self._open_records())
 
     @property
-    def records(self) -> Iterator[tuple[Case, Any]]:
+    def records(self) -> Iterator[tuple[Case, object]]:
         """Iterate over the accepted cases, each with its record, normalized, in its own contract."""
         return self._open_records()
 
@@ -106,6 +108,7 @@ class ValidationReport:
         """Iterate over `record_sha256` of each accepted case, in order; reads the cases only if hashes were not computed before."""
         if self.digests is None:
             return (case.record_sha256 for case in self.cases)
+        # One bytes object of 32 bytes per case: 50,000 hex strings would take three times as much.
         digests = self.digests
         return (digests[at : at + DIGEST_BYTES].hex() for at in range(0, len(digests), DIGEST_BYTES))
 
@@ -132,6 +135,7 @@ class ValidationReport:
 
         For a record with more than 10,000 errors or warnings, the last issue states the number of further ones.
         """
+        # Reading the source again costs time only where issues were left out, and no memory.
         return iter(self.issues) if not self.unlisted or self._open_issues is None else self._open_issues()
 
     @property
@@ -154,7 +158,7 @@ class ValidationReport:
         """List the warnings, which make nothing invalid."""
         return tuple(issue for issue in self.issues if issue.severity == "warning")
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> dict[str, object]:
         """Convert to plain values, in the form of `assay validate --format json`."""
         members = {
             "path": self.path,
@@ -169,17 +173,17 @@ class ValidationReport:
         return members | ({"omitted_issues": sum(self.unlisted.values())} if self.unlisted else {})
 
 
-def issue_members(issue: Issue) -> JsonObject:
+def issue_members(issue: Issue) -> dict[str, object]:
     """Convert an issue to the members that a report has."""
     return _dataset_error(issue) if issue.severity == "error" and issue.index is None else _record_error(issue)
 
 
-def _dataset_error(issue: Issue) -> JsonObject:
+def _dataset_error(issue: Issue) -> dict[str, object]:
     members = _with_location({"code": issue.code, "message": issue.message, "path": issue.path}, issue)
     return _contract_fields(members, issue)
 
 
-def _record_error(issue: Issue) -> JsonObject:
+def _record_error(issue: Issue) -> dict[str, object]:
     members = {
         "index": issue.index,
         "record_id": issue.record_id,
@@ -191,11 +195,11 @@ def _record_error(issue: Issue) -> JsonObject:
     return _contract_fields(_with_location(members, issue), issue)
 
 
-def _with_location(members: Mapping[str, object], issue: Issue) -> JsonObject:
+def _with_location(members: Mapping[str, object], issue: Issue) -> dict[str, object]:
     return {**members, "line": issue.line, "column": issue.column, "hint": issue.hint or None}
 
 
-def _contract_fields(members: JsonObject, issue: Issue) -> JsonObject:
+def _contract_fields(members: dict[str, object], issue: Issue) -> dict[str, object]:
     if issue.error_type is not None:
         members |= {"error_type": issue.error_type, "name": issue.name, "turn_id": issue.turn_id}
     if issue.conversation is not None:

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from assay.core.errors import UsageProblem
 
+# Minimums of batch_v1 for every run; an environment may keep artifacts longer but needs an explicit switch for less.
 RAW_DAYS, AGGREGATE_DAYS = 30, 180
 """Minimum days of raw artifacts and of aggregate summaries in the contract."""
 RAW_VARIABLE = "ASSAY_RETENTION_RAW_DAYS"

@@ -22,13 +22,14 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     gate: GateResult
     candidate: str = ""
     blocked: str = ""
-    """Why a provider took no more calls."""
+    """Reason why a provider accepted no more calls."""
     store: str = ""
     """Address of the artifacts in an object store; known to the process that finalizes the run."""
     is_elsewhere: bool = False
     """Workers of a Temporal server execute it, not the process that shows it."""
     problem: str = ""
     """The last problem of such a worker; for a run that failed before its end, the reason."""
+    # The fields from here on describe a run that this process does not drive itself; for a local run they keep their defaults.
     is_away: bool = False
     """It has ended on another machine, and its artifacts are only there."""
     waiting: str = ""
@@ -43,12 +44,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> Summary | None:
-        """The metrics as a type, whichever version wrote them; None where there are none."""
+        """Return the metrics as a struct, whichever version wrote them; None without metrics."""
         return read_summary(self.metrics) if self.metrics else None
 
     @property
     def kind(self) -> RunKind:
-        """What the metrics are about; of a run without metrics nothing else is known."""
+        """Return what the metrics are about; a run without metrics counts as grading."""
         return kind_of_metrics(self.metrics)
 
     @property
@@ -61,8 +62,9 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         """Return the state, or `interrupted` for a run without a driver."""
         return "interrupted" if self.is_interrupted else self.state
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> dict[str, object]:
         """Convert to plain values, in the form of `assay run --json`."""
+        # The members of `--json` are documented: an optional one is left out rather than null, as it was before it existed.
         return {
             "run_id": self.run_id,
             "state": self.state,
@@ -79,6 +81,7 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the list of runs."""
 
     run_id: str
+    # A list must show a run that cannot be read. Leaving it out would look as if it had been deleted.
     state: State | Literal["damaged", "unreachable"]
     """`damaged` when the run cannot be read, `unreachable` when its shared ledger does not answer or no longer has it; the note has
     the reason, and all other members are empty."""

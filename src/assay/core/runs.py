@@ -11,6 +11,7 @@ State = Literal[
 TERMINAL: frozenset[State] = frozenset({"completed", "completed_with_failures", "failed", "cancelled"})
 UNDER_WAY: frozenset[State] = frozenset({"validating", "running", "retrying", "finalizing"})
 """States in which a process drives a run, unless it was killed."""
+# The states of batch_v1. `validating` may lead to `finalizing` directly: a run with nothing to evaluate calls no model.
 _NEXT: dict[State, frozenset[State]] = {
     "queued": frozenset({"validating", "failed", "cancelled"}),
     "validating": frozenset({"running", "finalizing", "failed", "cancelled"}),
@@ -47,6 +48,7 @@ def count_records(by_status: Mapping[str, int]) -> RunCounts:
         total_records=total,
         valid_records=total - invalid,
         evaluated_records=by_status.get("evaluated", 0),
+        # An invalid record counts as failed, a cancelled one as skipped; total = evaluated + failed + skipped always holds.
         failed_records=invalid + by_status.get("timeout", 0) + by_status.get("evaluation_error", 0),
         skipped_records=by_status.get("skipped", 0) + cancelled,
         invalid_records=invalid,
@@ -59,6 +61,7 @@ def final_state(counts: RunCounts, *, is_cancelled: bool = False, is_blocked: bo
 
     A cancel that arrives when nothing is left to do changes nothing.
     """
+    # A rejected key or a full disk is the run's failure, the same for 5 and 50,000 records; it can be resumed once that is fixed.
     if is_blocked:
         return "failed"
     if is_cancelled and counts.cancelled_records:

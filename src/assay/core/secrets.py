@@ -45,6 +45,7 @@ def is_redacted(value: object) -> bool:
 def forms_of(secret: str) -> Iterable[str]:
     """List a secret's plain form, and its forms inside JSON, a URL or a header."""
     yield secret
+    # Providers echo a rejected key inside JSON, inside a URL, or encoded in a header: each form gives the key away.
     for is_ascii in (True, False):
         once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
         # Some encoders escape slashes; the last form is JSON in a JSON string, such as a quoted request body.
@@ -57,8 +58,11 @@ def forms_of(secret: str) -> Iterable[str]:
 
 def is_distinctive(secret: str) -> bool:
     """Return whether no ordinary text contains the secret by chance; `none`, `not-needed` and `sk-local` are too common."""
+    # A local server is often given `none` or `not-needed` as a key. Redacting such words everywhere would destroy prompts; they are
+    # replaced only where AS_CREDENTIAL shows that they are used as a key.
     if len(secret) >= 16:
         return True
+    # Hyphenated words are ordinary text, although their length and punctuation look like a key.
     is_words = all(part.isascii() and part.islower() and part.isalpha() for part in re.split("[-_ ]", secret))
     return len(secret) >= 8 and not secret.isalpha() and not secret.isdigit() and not is_words
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 def stop_signals() -> tuple[signal.Signals, ...]:
     """Return the signals that end a run in order; without SIGHUP if it is ignored, as under nohup."""
+    # A closed terminal killed the process in the middle of its calls, which were then paid for twice.
     hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
     return (signal.SIGINT, signal.SIGTERM, *hangup)
 
@@ -18,6 +19,7 @@ def raised_as_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    # Restored at the end: code that embeds assay has handlers of its own.
     before = {number: signal.signal(number, signal.default_int_handler) for number in stop_signals()}
     try:
         yield

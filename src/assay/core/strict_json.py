@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED, Path
 from assay.core.narrow_text import (
     LARGE_BYTES,
@@ -30,6 +29,7 @@ from assay.core.narrow_text import (
 EXCERPT_LENGTH = 120
 """Maximum length of an excerpt, so that a 100 MB line prints as one line of a terminal."""
 EXCERPT_LEAD = 60
+# Lookups count at most one stride; an entry per line would outweigh a file of short lines.
 _STRIDE = 1 << 14
 """Characters between two offsets whose line numbers are stored."""
 
@@ -82,6 +82,7 @@ class ParsedDocument:
         self.flaws = flaws
         self.more_flaws = more_flaws or {}
         """Number of unlisted problems by code; none of them is fatal."""
+        # By id of the container: parsed values are plain dicts and lists, which have no place for offsets of their own.
         self._marks = marks
 
     @property
@@ -95,6 +96,7 @@ class ParsedDocument:
     def offset(self, path: Path, *, on_key: bool = False) -> int:
         """Return the offset of the value at `path`, or of the nearest enclosing value that exists."""
         container = self.value
+        # Without a path, an issue points at the first character of the value and not at blank lines before it.
         found = len(self.text) - len(self.text.lstrip())
         for position, step in enumerate(path, 1):
             offsets = self._offsets(container, step)
@@ -126,6 +128,7 @@ class _LineIndex:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        # Machine integers, which take a fifth of the memory of Python's.
         self._breaks = array("q", [0])
         """Line breaks before each stride."""
         self._last = array("q", [-1])
@@ -157,11 +160,13 @@ def excerpt(text: str, offset: int) -> SourceExcerpt:
     start = text.rfind("\n", max(0, offset - EXCERPT_LEAD), offset) + 1 or max(0, offset - EXCERPT_LEAD)
     end = text.find("\n", offset, start + EXCERPT_LENGTH)
     piece = text[start : end if end >= 0 else start + EXCERPT_LENGTH].rstrip("\r")
+    # One for one, so that the caret still points at the right column; a control character could also reach a terminal.
     if not piece.isprintable():
         piece = "".join(character if character.isprintable() else "·" for character in piece)
     return SourceExcerpt(piece, min(offset - start, len(piece)))
 
 
+# The scanner of the json module is written in C and returns the end of the string, which msgspec and orjson do not.
 _scan_string = decoder.scanstring  # type: ignore[attr-defined]  # in the standard library, not in its stubs
 _SPACE = re.compile(r"[ \t\n\r]*")
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
@@ -196,6 +201,7 @@ class JsonDocument(ParsedDocument):
         super().__init__(value, text, {}, flaws, more_flaws=more_flaws)
         self._starts = starts
         self._kept = kept or {}
+        # Offsets are searched in the text when an issue needs them. Stored for all values, they took more memory than the values.
         self._located: set[Path] = set()
         self._found: dict[Path, tuple[int, int]] = {}
         """Offsets of the name and of the value; in arrays both are the same."""
@@ -270,6 +276,7 @@ def _members_at(text: str, at: int, kept: KeptStrings) -> Iterator[tuple[str | i
             else:
                 step, end = _scan_string(text, at + 1)
             value_at = _COLON.match(text, end).end()  # type: ignore[union-attr]  # as above
+        # Names are compared as the parser reads them: the text may hold an escape where the path has a letter.
         yield step, (at, value_at)
         comma = _COMMA.match(text, _end_of_value(text, value_at))
         if comma is None:
@@ -309,6 +316,7 @@ _write = msgspec.json.Encoder().encode
 def plain_document(text: str) -> JsonDocument | None:
     """Parse `text` if it certainly has no problem; None otherwise."""
     # An escaped quotation mark is written in another form, so that marks could not be compared below.
+    # msgspec is much faster than the parser below but keeps no duplicate names and no offsets: this finds out when that is safe.
     if len(text) > MAX_LENGTH or text.count("[") + text.count("{") > MAX_BRACKETS or _ESCAPED_QUOTE in text:
         return None
     try:
@@ -356,6 +364,7 @@ def parse_json(
     text = decode_utf8(data, is_whole=is_whole)
     if isinstance(text, ParsedDocument):
         return text
+    # No library reports all problems: json accepts NaN, orjson makes a float of 2**64, and all keep the last of two equal names.
     return plain_document(text) or read_exactly(text, max_bytes=max_bytes)
 
 
@@ -370,6 +379,7 @@ def decode_utf8(data: bytes | bytearray | memoryview | mmap | str, *, is_whole: 
         return data
     # Not bytes(data): it would copy a large memory map.
     raw = memoryview(data)
+    # batch_v1 accepts and ignores a byte order mark at the start of the file; anywhere else it is a character like any other.
     raw = raw[len(_BOM) :] if is_whole and raw[: len(_BOM)] == _BOM else raw
     try:
         return str(raw, "utf-8")
@@ -394,6 +404,7 @@ def decode_for_checks(data: bytes | bytearray | memoryview | mmap, *, is_whole: 
 
 def parse_json_lines(data: bytes | bytearray | memoryview | mmap | str | NarrowText) -> ParsedDocument:
     """Parse one value per line into an array; each line that is not JSON is reported and becomes null."""
+    # Each line is a document of its own: one that is not JSON becomes an issue, and the lines after it are still read.
     if isinstance(data, NarrowText):
         return _read_lines(data.text, data.kept)
     text = decode_utf8(data)
@@ -401,10 +412,11 @@ def parse_json_lines(data: bytes | bytearray | memoryview | mmap | str | NarrowT
 
 
 def _read_lines(text: str, kept: KeptStrings | None = None) -> ParsedDocument:
-    values: list[Any] = []
+    values: list[object] = []
     starts = array("q")
     reader = _JsonParser(text, max_bytes=MAX_VALUE_BYTES, kept=kept)
     at = 0
+    # Blank lines are skipped by one search: a file of a million of them once took quadratic time.
     while filled := _FILLED.search(text, at):
         at = filled.start()
         end = text.find("\n", at)
@@ -417,7 +429,8 @@ def _read_lines(text: str, kept: KeptStrings | None = None) -> ParsedDocument:
 
 
 def _not_utf8(raw: memoryview, start: int) -> ParsedDocument:
-    """The document that names the first byte that is not UTF-8."""
+    """Build the document that names the first byte that is not UTF-8."""
+    # The message needs a text to cut an excerpt from, even though the document as a whole cannot be read.
     is_large = len(raw) > LARGE_BYTES
     text = narrow_text(raw, errors="replace") if is_large else str(raw, "utf-8", "replace")
     before = raw[:start]
@@ -447,6 +460,7 @@ class _FatalJsonProblem(Exception):
         self.flaw = ParseProblem("invalid_json", message, (), offset, hint=hint, fatal=True, kind=kind)
 
 
+# Told apart by type, because it ends a file of lines, where any other problem ends only its line.
 class _TooLarge(_FatalJsonProblem):
     """Stops the parser: the values would take more memory than one document may."""
 
@@ -465,6 +479,7 @@ class _JsonParser:
         self._start = 0
         """Offset of the line in the whole text."""
         self._is_line = False
+        # 50,000 records have the same few names; without this, each record would hold its own copies.
         self._names: dict[str, str] = {}
         """Interned names of members, so that each is stored once."""
 
@@ -479,7 +494,7 @@ class _JsonParser:
             return JsonDocument(None, self.text, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         return JsonDocument(value, self.text, tuple(self.flaws), more_flaws=self.more_flaws, kept=self._kept)
 
-    def take_line(self, line: str, start: int, values: list[Any]) -> bool:
+    def take_line(self, line: str, start: int, values: list[object]) -> bool:
         """Add the value of a line that begins at `start`; returns False when parsing must stop."""
         self.text, self._start, self._is_line = line, start, True
         at = len(values)
@@ -506,6 +521,7 @@ class _JsonParser:
 
     def _take(self, size: int, at: int) -> None:
         """Count the memory of a value before it is made."""
+        # Before the value is made: `[[[[...` of 20 MB would otherwise take 800 MB before any limit could be checked.
         self._memory_left -= size
         if self._memory_left < 0:
             message = f"the values take more memory than {self._max_bytes >> 20} MiB beyond the size of the text"
@@ -514,10 +530,11 @@ class _JsonParser:
     def _skip(self, at: int) -> int:
         return _SPACE.match(self.text, at).end()  # type: ignore[union-attr]  # the pattern matches the empty string
 
-    def _value(self, at: int, path: Path, depth: int) -> tuple[Any, int]:
+    def _value(self, at: int, path: Path, depth: int) -> tuple[object, int]:
         start = self.text[at : at + 1]
         if start == '"':
             return self._string(at, path)
+        # The limit is that of orjson, so that the fast path and this parser reject the same documents.
         if start in ("{", "["):
             if depth >= MAX_DEPTH:
                 raise _FatalJsonProblem(f"nested deeper than {MAX_DEPTH} levels", at, "flatten the value", kind="too_deep")
@@ -537,7 +554,9 @@ class _JsonParser:
         except JSONDecodeError as problem:
             message, hint = _string_problem(self.text, problem)
             raise _FatalJsonProblem(message, problem.pos, hint) from None
+        # In a text with stand-ins only kept strings are wide, and these count with what they really take.
         self._take(STRING_BYTES + (len(value) if self._kept is None or value.isascii() else getsizeof(value)), at)
+        # isascii is a flag of the object, so that most strings are not searched.
         if has_surrogate or (not value.isascii() and _SURROGATE.search(value)):
             self._note(
                 ParseProblem(
@@ -552,7 +571,7 @@ class _JsonParser:
         return value, end
 
     def _string_to_check(self, at: int, kept: KeptStrings) -> tuple[str, int, bool]:
-        """The value of a string in a large text, its end, and whether half a pair was in it before it became narrow."""
+        """Read a string in a large text; returns its value, its end, and whether it had half a surrogate pair."""
         known = kept.get(self._start + at)
         if known is not None:
             return known.value, at + known.length, False
@@ -564,8 +583,8 @@ class _JsonParser:
         value, end = _scan_string(self.text, at + 1, True)
         return value, end, False
 
-    def _object(self, at: int, path: Path, depth: int) -> tuple[JsonObject, int]:
-        value: JsonObject = {}
+    def _object(self, at: int, path: Path, depth: int) -> tuple[dict[str, object], int]:
+        value: dict[str, object] = {}
         names = self._names
         at = self._skip(at)
         if self.text[at : at + 1] == "}":
@@ -574,11 +593,13 @@ class _JsonParser:
             if self.text[at : at + 1] != '"':
                 raise self._expected("a property name in double quotes", at)
             key, end = self._string(at, path)
+            # The value of a second member is read like any other, so that problems inside it are reported too.
             key = names.setdefault(key, key)
             colon = _COLON.match(self.text, end)
             if colon is None:
                 raise self._expected("':' after the property name", self._skip(end))
             member, end = self._value(colon.end(), (*path, key), depth)
+            # The first one counts here. Parsers disagree about that, so a duplicate is an error whatever the contract says.
             if key in value:
                 self._note(_duplicate_key(key, path, self._start + at))
             else:
@@ -588,8 +609,8 @@ class _JsonParser:
             if is_end:
                 return value, at
 
-    def _array(self, at: int, path: Path, depth: int) -> tuple[list[Any], int]:
-        value: list[Any] = []
+    def _array(self, at: int, path: Path, depth: int) -> tuple[list[object], int]:
+        value: list[object] = []
         at = self._skip(at)
         if self.text[at : at + 1] == "]":
             return value, at + 1
@@ -601,7 +622,7 @@ class _JsonParser:
             if is_end:
                 return value, at
 
-    def _numbers(self, at: int, value: list[Any]) -> int:
+    def _numbers(self, at: int, value: list[object]) -> int:
         """Skip the numbers at `at` that cannot have a problem: vectors are long, and parsing one number at a time is slow."""
         while numbers := _NUMBERS.match(self.text, at, at + _NUMBERS_LENGTH):
             some = loads(f"[{numbers.group().rstrip(_BETWEEN_VALUES)}]")
@@ -621,7 +642,7 @@ class _JsonParser:
             raise _FatalJsonProblem(f"a comma before '{closing}'", match.start(1), "remove the trailing comma")
         return match.end(), False
 
-    def _scalar(self, at: int, path: Path) -> tuple[Any, int]:
+    def _scalar(self, at: int, path: Path) -> tuple[bool | int | float | None, int]:
         match = _NUMBER.match(self.text, at)
         word = _WORD.match(self.text, at)
         # `0123` and `1.5x` only begin with a number.
@@ -634,11 +655,13 @@ class _JsonParser:
     def _number(self, match: re.Match[str], path: Path) -> int | float:
         literal = match.group()
         if not (match.group(1) or match.group(2)):
+            # int() would raise ValueError above this limit, and took quadratic time before CPython had one.
             if len(literal.lstrip("-")) > MAX_INTEGER_DIGITS:
                 self._number_flaw(f"an integer of {len(literal):,} digits", path, match.start())
                 return 0
             return int(literal)
         value = float(literal)
+        # 1e400 is valid JSON. As infinity it could not be written again, and comparisons with limits would be wrong.
         if value in (float("inf"), float("-inf")):
             self._number_flaw(f"{literal[:40]} is too large for a 64-bit float", path, match.start())
             return 0
@@ -654,6 +677,7 @@ class _JsonParser:
             return _FatalJsonProblem(f"the line ends where {what} should be", at, "write each value on one line, as a whole")
         if not found:
             return _FatalJsonProblem(f"the text ends where {what} should be", at, "the file looks cut off")
+        # A whole word makes a better message than its first letter: `expected a value, found 'NaN'`.
         word = _WORD.match(self.text, at)
         shown = word.group()[:30] if word else found
         return _FatalJsonProblem(f"expected {what}, found {shown!r}", at, _syntax_hint(shown, self.text[at : at + 2]))

@@ -19,6 +19,7 @@ def client_context() -> ssl.SSLContext:
     """
     bundle = os.environ.get(BUNDLE_VARIABLE, "")
     if not bundle:
+        # Without the variable, OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR itself.
         return ssl.create_default_context()
     try:
         is_folder = Path(bundle).is_dir()
@@ -41,6 +42,7 @@ def client_context() -> ssl.SSLContext:
 def bundle_problem() -> UsageProblem | None:
     """Return why the authorities of REQUESTS_CA_BUNDLE cannot be used; None when they can, or none are set."""
     try:
+        # Asked when an endpoint is checked, so that a broken bundle is one clear line and not a failed handshake in every record.
         client_context()
     except UsageProblem as problem:
         return problem

@@ -83,17 +83,15 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def verdict_on(report: ValidationReport) -> UploadVerdict:
     """Return the verdict of a validation report alone."""
-    shown = report.to_dict()
-    errors = shown["record_errors"]
     return UploadVerdict(
         outcome=report.outcome,
         contract=report.contract or "",
         counts=report.counts,
-        dataset_errors=tuple(shown["dataset_errors"][:MOST_ERRORS]),
+        dataset_errors=tuple(map(issue_members, report.dataset_errors[:MOST_ERRORS])),
         dataset_errors_total=report.dataset_error_count,
-        record_errors=tuple(map(fixed_error, errors[:MOST_ERRORS])),
+        record_errors=tuple(fixed_error(issue_members(issue)) for issue in report.record_errors[:MOST_ERRORS]),
         record_errors_total=report.count("error") - report.dataset_error_count,
-        warnings=tuple(shown["warnings"][:MOST_ERRORS]),
+        warnings=tuple(map(issue_members, report.warnings[:MOST_ERRORS])),
         warnings_total=report.count("warning"),
         fields={audience: dict(counts) for audience, counts in report.fields.items()},
     )

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
+
 STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cancelled", "skipped")
 """Record statuses as artifacts name them."""
 LATENCIES = ("model", "judge", "end_to_end")
@@ -25,9 +27,10 @@ Value = str | None
 Number = TypeVar("Number", int, float)
 _NO_VALUE: tuple[Value, ...] = (None,)
 _GROUP = 256
-"""Records that wait for their turn: to fill the columns one after the other costs half of a look at all columns for each record."""
+"""Records that are collected before they are put into the columns: filling one column at a time costs half as much."""
 
 
+# Texts stay outside: the metrics of a million records have to fit into the memory of a small machine.
 class RecordFacts(msgspec.Struct, frozen=True):
     """One record of a finished run, without its texts; None is unknown, never 0."""
 
@@ -80,6 +83,7 @@ class RecordColumns:
     """
 
     def __init__(self) -> None:
+        # Arrays of machine numbers, which take a small part of what Python objects with the same facts would.
         self.status = array("b")
         self.passed = array("b")
         self.score = array("d")
@@ -95,6 +99,7 @@ class RecordColumns:
         measures = (*self.latencies.values(), *self.amounts.values())
         self._measures = tuple(zip(measures, map(attrgetter, _MEASURES), strict=True))
         self.is_called = array("b")
+        self.is_truncated = array("b")
         self.profile_score = array("d")
         self.profile_unscored = array("i")
         self.profile_worst = array("d")
@@ -125,6 +130,7 @@ class RecordColumns:
         """Put the waiting records into the columns."""
         facts, self._waiting = self._waiting, []
         row = len(self.status)
+        # An error has no score, whatever its other members say.
         scored = [each if each.status == "evaluated" and each.score is not None else _UNSCORED for each in facts]
         self.status.extend([_STATUS_CODES[each.status] for each in facts])
         self.passed.extend([-1 if each.passed is None else each.passed for each in scored])
@@ -133,6 +139,7 @@ class RecordColumns:
         self.scale.extend(self._codes("scale", [each.scale for each in scored]))
         self.label.extend(self._codes("label", [each.label for each in facts]))
         self.is_called.extend([each.status in _CALLED or _has_amounts(each) for each in facts])
+        self.is_truncated.extend([TRUNCATED in each.flags or each.error_code == ANSWER_TRUNCATED for each in facts])
         self._put_words(self.error, row, "error", [each.error_code for each in facts])
         self._put_words(self.cluster, row, "cluster", [each.cluster for each in facts])
         self._put_words(self.profile_unscored, row, "profile_unscored", [each.profile_unscored for each in facts])
@@ -145,6 +152,7 @@ class RecordColumns:
         for number, each in enumerate(facts, row):
             if each.flags:
                 self.flags.update(each.flags)
+            # Slices hold row numbers, so that a record with ten tags costs 40 bytes and not ten copies.
             for name, values in each.slices.items():
                 self._join(name, values, row=number)
 
@@ -154,6 +162,7 @@ class RecordColumns:
         return [codes.setdefault(word, len(codes)) if word else NO_WORD for word in words]
 
     def _put_words(self, column: "array[int]", row: int, name: str, words: Sequence[str]) -> None:
+        # Most runs have no clusters and no profile, and then their columns stay empty.
         if any(words):
             _pad(column, row, unknown=NO_WORD)
             column.extend(self._codes(name, words))

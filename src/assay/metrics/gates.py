@@ -15,10 +15,12 @@ def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = Fa
     all its records.
     """
     found = (
+        # First, because it explains all others.
         cancelled_reason(summary.evaluated_records, summary.total_records) if is_cancelled else "",
         _at_least("pass rate", summary.pass_rate, gates.pass_rate),
         _score_gate(gates, summary),
         _at_most("error rate", summary.error_rate, gates.max_error_rate),
+        _at_most("share of truncated answers", _truncated(summary), gates.max_truncated, why_undefined="no record was answered"),
     )
     reasons = tuple(reason for reason in found if reason)
     if not reasons and not summary.n_scored:
@@ -36,9 +38,14 @@ def _checks(gates: Gates, summary: RecordMetrics) -> Iterator[GateCheck]:
         ("pass_rate", summary.pass_rate, gates.pass_rate, False),
         ("min_score", score, gates.min_score, False),
         ("max_error_rate", summary.error_rate, gates.max_error_rate, True),
+        ("max_truncated", _truncated(summary), gates.max_truncated, True),
     ):
         if limit is not None:
             yield GateCheck(name=name, threshold=limit, value=value, met=meets_gate(value, limit, is_most=is_most))
+
+
+def _truncated(summary: RecordMetrics) -> float | None:
+    return None if summary.truncated is None else summary.truncated.share
 
 
 def cancelled_reason(evaluated: int, total: int) -> str:
@@ -59,14 +66,15 @@ def _at_least(name: str, value: float | None, limit: float | None, *, why_undefi
         return ""
     if value is None:
         return f"{name} is undefined: {why_undefined}"
+    # Stored in artifacts as numbers from 0 to 1; reports write percentages, from the values and not from this text.
     return f"{name} {_against(value, limit)[0]} is below {_against(value, limit)[1]}" if value < limit - TOLERANCE else ""
 
 
-def _at_most(name: str, value: float | None, limit: float | None) -> str:
+def _at_most(name: str, value: float | None, limit: float | None, *, why_undefined: str = "the run has no records") -> str:
     if limit is None:
         return ""
     if value is None:
-        return f"{name} is undefined: the run has no records"
+        return f"{name} is undefined: {why_undefined}"
     return f"{name} {_against(value, limit)[0]} is above {_against(value, limit)[1]}" if value > limit + TOLERANCE else ""
 
 

@@ -80,7 +80,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
         return [message for message in ask.messages if message.role != "system"], {"system": system} if system else None
 
     def members(self, sent: Sent) -> JsonObject:
-        """Build the parameters; thinking has a budget of its own within the output limit, and takes no temperature."""
+        """Build the parameters; thinking has a budget of its own within the output limit."""
         members, budget = sent.body(), sent.parameters.get(THINKING)
         if "effort" in members:
             members = merged(members, {"output_config": {"effort": members.pop("effort")}})
@@ -88,7 +88,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
             return members
         is_adaptive = members.pop(sent.names[THINKING]) is not None and sent.names[THINKING] == ADAPTIVE
         thinking = {"type": "adaptive"} if is_adaptive else {"type": "enabled", "budget_tokens": budget}
-        return {**{name: value for name, value in members.items() if name not in ("temperature", "top_p")}, "thinking": thinking}
+        return {**members, "thinking": thinking}
 
     def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
         """Build `output_config.format`, or a tool that the model must call."""
@@ -103,8 +103,10 @@ class MessagesModel(HttpModel[_MessagesReply]):
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.id or ""
-        if body.error or body.content is None:
-            raise self.transport.refused({"error": body.error or "it has no content"}, request_id)
+        if body.error:
+            raise self.transport.refused({"error": body.error}, request_id)
+        if body.content is None:
+            raise self.transport.unexpected(result, "it has no content", request_id)
         applied = self.applied if applied is None else applied
         called = _reply_call(body.content) if "tool_choice" in applied else None
         texts = [block.text for block in body.content if block.type == "text" and block.text is not None]

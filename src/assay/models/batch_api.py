@@ -15,6 +15,7 @@ from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS, ProviderBatches, ProviderKind
 from assay.core.settings import BatchSettings
 from assay.models.endpoint import resolve_endpoint
+from assay.models.negotiation import Negotiator
 from assay.models.transport import HttpResult, Transport, UndecodableReply, decode_body, open_transport
 
 PIECE = 256 << 10
@@ -124,6 +125,8 @@ class BatchableModel(Protocol):
 
     path: str
     decoder: msgspec.json.Decoder[Any]
+    negotiator: Negotiator
+    """What the requests contain besides their messages."""
 
     def request(self, ask: ModelRequest) -> bytes:
         """Build the body of the HTTP request."""

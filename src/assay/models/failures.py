@@ -96,7 +96,7 @@ def _is_flagged(error: Mapping[str, object]) -> bool:
 MAX_MESSAGE = 500
 """Maximum characters of a provider's message that are stored."""
 MAX_REQUEST_ID = 200
-READ_HEADERS = ("x-request-id", "request-id", "retry-after")
+READ_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "retry-after")
 """Headers of a failed reply that are read."""
 
 STATUS_CODES: dict[int, str] = {
@@ -109,8 +109,10 @@ STATUS_CODES: dict[int, str] = {
     409: "conflict",
     413: "request_too_large",
     422: "invalid_request",
+    424: "internal_error",
     425: "service_unavailable",
     429: "rate_limited",
+    498: "rate_limited",
     500: "internal_error",
 }
 ERROR_WORDS: dict[str, str] = {
@@ -199,7 +201,7 @@ def error_failure(refusal: ErrorResponse) -> ModelFailure:
     error = _error_object(refusal.body)
     wording, status = _wording(error, refusal.body), _embedded_status(error)
     worded = worded_code(status, wording, error)
-    return ModelFailure(
+    failure = ModelFailure(
         _word_code(error) or worded or (_status_code(status) if status else "internal_error"),
         shorten(f"an error inside the reply of '{refusal.provider}': {wording or 'no explanation'}"),
         http_status=refusal.status,
@@ -207,6 +209,8 @@ def error_failure(refusal: ErrorResponse) -> ModelFailure:
         request_id=request_id_of(refusal.headers),
         is_exhausted=_is_exhausted(error),
     )
+    failure.error_body = refusal.body
+    return failure
 
 
 def exception_failure(problem: BaseException, *, provider: str) -> ModelFailure:
@@ -231,7 +235,7 @@ def shorten(text: str) -> str:
 
 def request_id_of(headers: Mapping[str, str]) -> str:
     """Read the provider's request id from the headers."""
-    return shown_id(headers.get("x-request-id") or headers.get("request-id") or "")
+    return shown_id(headers.get("x-request-id") or headers.get("request-id") or headers.get("x-amzn-requestid") or "")
 
 
 def shown_id(request_id: str) -> str:
@@ -303,7 +307,7 @@ def _is_exhausted(error: Mapping[str, object]) -> bool:
 
 
 def _wording(error: Mapping[str, object], body: object) -> str:
-    message = error.get("message") or error.get("detail")
+    message = error.get("message") or error.get("Message") or error.get("detail")
     if isinstance(message, str):
         return message
     return body if isinstance(body, str) else msgspec.json.encode(body).decode() if body is not None else ""

@@ -10,7 +10,7 @@ from assay.core.canonical import JsonObject
 from assay.core.case import Message
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
-from assay.models.negotiation import MAX_TOKENS, Dialect, Negotiator, ReplyFormat, Sent, SystemRole, remaining_limit
+from assay.models.negotiation import Dialect, Negotiator, ReplyFormat, Sent, SystemRole, shortened
 from assay.models.requests import BodyWriter
 from assay.models.transport import HttpResult, Transport
 
@@ -25,13 +25,15 @@ class HttpModel(ABC, Generic[BodyT]):
 
     path: str
     messages_member: str = "messages"
+    names_model: bool = True
+    """Requests have a member `model`; some protocols have it in the path."""
     decoder: "msgspec.json.Decoder[BodyT]"
 
     def __init__(self, transport: Transport, model: ModelPlan, dialect: Dialect) -> None:
         self.transport = transport
         self.negotiator = Negotiator(model.parameters, dialect, explicit=model.explicit or ())
-        self._model = model.model
-        self._head = transport.head(self.path)
+        self._before: JsonObject = {"model": model.model} if self.names_model else {}
+        self._head = transport.head(self.path, model=model.model)
         self._written: tuple[Sent, Mapping[str, object] | None] | None = None
         self._writer: BodyWriter
         self.applied: JsonObject = self.members(self.negotiator.sent)
@@ -45,22 +47,16 @@ class HttpModel(ABC, Generic[BodyT]):
         try:
             return self.read(await self.transport.post(self._head, body, decoder=self.decoder), applied)
         except ModelFailure as failure:
-            limit = remaining_limit(failure, sent)
-            if limit is None or not isinstance(applied.get(MAX_TOKENS), int):
-                raise self.learn(failure, ask, sent) from None
-            applied = {**applied, MAX_TOKENS: limit}
+            fitting = shortened(failure, sent)
+            if fitting is None:
+                raise self.negotiator.rejected(failure, sent, ask) from None
         # This one request is too long for the usual output limit: it alone gets what its messages leave of the context.
-        writer = BodyWriter({"model": self._model}, self.messages_member, applied)
-        body = writer.write(*self.messages(ask, sent.role))
+        writer, applied = self._writer_for(ask, fitting)
+        body = writer.write(*self.messages(ask, fitting.role))
         try:
             return self.read(await self.transport.post(self._head, body, decoder=self.decoder), applied)
         except ModelFailure as failure:
-            raise self.learn(failure, ask, sent) from None
-
-    def learn(self, failure: ModelFailure, ask: ModelRequest, sent: Sent) -> ModelFailure:
-        """Let the negotiator learn from a rejection; return the failure with what was learned."""
-        has_system = any(message.role == "system" for message in ask.messages)
-        return self.negotiator.rejected(failure, sent, has_system=has_system, has_schema=ask.reply_schema is not None)
+            raise self.negotiator.rejected(failure, sent, ask) from None
 
     def request(self, ask: ModelRequest) -> bytes:
         """Build the body of the HTTP request."""
@@ -68,10 +64,14 @@ class HttpModel(ABC, Generic[BodyT]):
         if self._written is None or self._written[0] is not sent or self._written[1] is not ask.reply_schema:
             # One schema object serves many requests, so that the shared members are rarely encoded again.
             self._written = sent, ask.reply_schema
-            form = self.schema_members(ask.reply_schema, sent.reply_format) if ask.reply_schema else {}
-            self.applied = merged(self.members(sent), form)
-            self._writer = BodyWriter({"model": self._model}, self.messages_member, self.applied)
+            self._writer, self.applied = self._writer_for(ask, sent)
         return self._writer.write(*self.messages(ask, sent.role))
+
+    def _writer_for(self, ask: ModelRequest, sent: Sent) -> tuple[BodyWriter, JsonObject]:
+        """Return the writer of bodies with these parameters, and their members besides the messages."""
+        form = self.schema_members(ask.reply_schema, sent.reply_format) if ask.reply_schema else {}
+        applied = merged(self.members(sent), form)
+        return BodyWriter(self._before, self.messages_member, applied), applied
 
     def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
         """Return the messages as they are sent, and further members that depend on them."""

@@ -14,13 +14,16 @@ from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
 from assay.models.failures import ErrorResponse, error_failure, exception_failure, status_failure
+from assay.models.http_model import with_role
+from assay.models.negotiation import Dialect, Negotiator, Sent
 from assay.models.openai_chat import Completion, completion_reply
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.requests import applied_parameters
+from assay.models.rejections import THINKING
 from assay.models.transport import HttpResult, KeyScrubber
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_NAMES = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "max_tokens", "seed", "reasoning_effort")
+_NAMES = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "max_tokens", "seed", "reasoning_effort", THINKING)
+_DIALECT = Dialect(names={name: (name,) for name in _NAMES}, formats=("plain",), roles=("system", "user"))
 
 
 @asynccontextmanager
@@ -42,20 +45,25 @@ class LiteLLMModel:
         self._model = model.model
         self._library = library
         self._errors = errors
-        self._applied = _parameters(model)
+        self.negotiator = Negotiator(model.parameters, _DIALECT, explicit=model.explicit or ())
         self._settings = _settings(context)
         self._scrub = KeyScrubber(value.strip() for name, value in context.environ.items() if _SECRET_NAME.search(name))
 
     async def reply(self, ask: ModelRequest) -> Reply:
-        """Make one attempt; raises ModelFailure. LiteLLM's own retries are off: every attempt must be logged."""
-        messages = msgspec.to_builtins(ask.messages)
+        """Make one attempt; raises ModelFailure, which says whether the request can be sent again with other parameters.
+
+        LiteLLM's own retries are off: every attempt must be logged.
+        """
+        sent = self.negotiator.sent
+        applied = _parameters(sent)
+        messages = msgspec.to_builtins(with_role(ask.messages, sent.role))
         try:
-            answer = await self._library.acompletion(model=self._model, messages=messages, **self._applied, **self._settings)
+            answer = await self._library.acompletion(model=self._model, messages=messages, **applied, **self._settings)
         except (self._errors, TimeoutError, OSError) as problem:
-            raise self._failure(problem) from None
+            raise self.negotiator.rejected(self._failure(problem), sent, ask) from None
         completion = msgspec.convert(answer.model_dump(), Completion, strict=False)
         raw = answer.model_dump_json() if self._opening.keep_raw else ""
-        return completion_reply(HttpResult(completion, "", False, raw), self._applied, refused=self._refused)
+        return completion_reply(HttpResult(completion, "", False, raw), applied, refused=self._refused)
 
     def _failure(self, problem: Exception) -> ModelFailure:
         provider = self._opening.provider.name
@@ -84,8 +92,8 @@ def _settings(context: ProviderContext) -> JsonObject:
     }
 
 
-def _parameters(model: ModelPlan) -> JsonObject:
-    wanted = model.parameters
-    known = {name: getattr(wanted, name) for name in _NAMES}
-    thinking = {"type": "enabled", "budget_tokens": wanted.thinking_budget} if wanted.thinking_budget else None
-    return applied_parameters({**known, "thinking": thinking}, wanted.extra_body)
+def _parameters(sent: Sent) -> JsonObject:
+    members = sent.body()
+    if THINKING in members:
+        members["thinking"] = {"type": "enabled", "budget_tokens": members.pop(THINKING)}
+    return members

@@ -9,14 +9,22 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.model_call import ModelFailure, Reply, Usage
 from assay.core.plan import ModelPlan
-from assay.models.endpoint import resolve_endpoint
+from assay.core.provider import PROVIDERS
+from assay.models.endpoint import Endpoint, resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, tool_text
 from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_format
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
-_FINISH = {"function_call": "tool_calls", "max_tokens": "length", "end_turn": "stop", "eos": "stop", "stop_sequence": "stop"}
+_FINISH = {
+    "function_call": "tool_calls",
+    "max_tokens": "length",
+    "model_length": "length",
+    "end_turn": "stop",
+    "eos": "stop",
+    "stop_sequence": "stop",
+}
 
 
 class _InputDetails(msgspec.Struct, frozen=True):
@@ -33,10 +41,16 @@ class _Usage(msgspec.Struct, frozen=True):
     total_tokens: int | None = None
     prompt_tokens_details: _InputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
+    cached_tokens: int | None = None
+    """Where Together reports the cached tokens."""
+    num_cached_tokens: int | None = None
+    """Where Mistral does."""
+    prompt_cache_hit_tokens: int | None = None
+    """Where DeepSeek does."""
 
 
 class _Part(msgspec.Struct, frozen=True):
-    type: str = ""
+    type: str | None = None
     text: str | None = None
 
 
@@ -45,7 +59,7 @@ class _Message(msgspec.Struct, frozen=True):
     refusal: str | None = None
     tool_calls: Any = None
     function_call: Any = None
-    """Older form of a tool call."""
+    """Older form of a tool call; some servers fill it with empty texts."""
 
 
 class _CompletionChoice(msgspec.Struct, frozen=True):
@@ -65,8 +79,10 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 _DECODER = msgspec.json.Decoder(Completion)
-_FAILURE_CODES = {"error": "internal_error"}
-"""Finish reasons that are errors, from servers that forward requests."""
+_FAILURE_CODES = {"error": "internal_error", "insufficient_system_resource": "service_unavailable"}
+"""Finish reasons that are errors, from servers that forward requests and from DeepSeek."""
+_ANSWER_PARTS = frozenset({None, "text", "output_text"})
+"""Types of the parts that are the answer; those of others are thoughts, references and media."""
 _FILLED = {"type": "json_schema"}
 """A `response_format` without a schema: the default, which earlier versions wanted said."""
 _NO_USAGE = Usage()
@@ -89,7 +105,7 @@ class ChatModel(HttpModel[Completion]):
     decoder = _DECODER
 
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
-        super().__init__(transport, model, _dialect(model, is_vendor=transport.endpoint.is_vendor))
+        super().__init__(transport, model, _dialect(model, transport.endpoint))
 
     def members(self, sent: Sent) -> JsonObject:
         """Build the parameters; a `response_format` without its schema is filled by each request that has one."""
@@ -114,6 +130,9 @@ class ChatModel(HttpModel[Completion]):
 
     def read(self, result: HttpResult[Completion], applied: JsonObject | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
+        completion = result.value
+        if completion.choices is None and not completion.error:
+            raise self.transport.unexpected(result, "it has no choices", result.request_id or completion.id or "")
         return completion_reply(result, self.applied if applied is None else applied, refused=self.transport.refused)
 
 
@@ -135,7 +154,7 @@ def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, ref
         model=completion.model or "",
         request_id=request_id,
         is_refusal=bool(message.refusal),
-        has_tool_calls=called is None and bool(message.tool_calls or message.function_call),
+        has_tool_calls=called is None and bool(message.tool_calls or _names_function(message.function_call)),
         failure_code=_FAILURE_CODES.get(reason, ""),
     )
     return reply_of(answer, result, applied)
@@ -147,19 +166,39 @@ def _text(message: _Message) -> str | None:
     if isinstance(content, str):
         return content or message.refusal or ""
     if content:
-        return "".join(part.text for part in content if part.text is not None)
+        texts = [part.text for part in content if part.text is not None and part.type in _ANSWER_PARTS]
+        return "".join(texts) if texts else message.refusal
     return message.refusal
 
 
 def _usage(usage: _Usage) -> Usage:
     details, output = usage.prompt_tokens_details, usage.completion_tokens_details
+    reasoning = output.reasoning_tokens if output else None
+    cached = (
+        details.cached_tokens if details else None,
+        usage.cached_tokens,
+        usage.num_cached_tokens,
+        usage.prompt_cache_hit_tokens,
+    )
+    unlisted = _unlisted_tokens(usage)
     return Usage(
         input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
+        output_tokens=usage.completion_tokens + unlisted if usage.completion_tokens is not None else None,
         total_tokens=usage.total_tokens,
-        cached_tokens=details.cached_tokens if details else None,
-        reasoning_tokens=output.reasoning_tokens if output else None,
+        cached_tokens=next((count for count in cached if count is not None), None),
+        reasoning_tokens=reasoning if reasoning or not unlisted else unlisted,
     )
+
+
+def _unlisted_tokens(usage: _Usage) -> int:
+    """Count the tokens of thoughts that xAI and Google's compatible API leave out of `completion_tokens`, but not of the total."""
+    if usage.prompt_tokens is None or usage.completion_tokens is None or usage.total_tokens is None:
+        return 0
+    return max(0, usage.total_tokens - usage.prompt_tokens - usage.completion_tokens)
+
+
+def _names_function(call: object) -> bool:
+    return isinstance(call, dict) and bool(call.get("name"))
 
 
 def _reply_call(message: _Message) -> str | None:
@@ -170,14 +209,18 @@ def _reply_call(message: _Message) -> str | None:
     return next((tool_text(function.get("arguments")) for function in found), None)
 
 
-def _dialect(model: ModelPlan, *, is_vendor: bool) -> Dialect:
-    """Return the names of parameters: OpenAI deprecates `max_tokens`, and most other servers know nothing else."""
-    limits = ("max_completion_tokens", "max_tokens") if is_vendor else ("max_tokens", "max_completion_tokens")
-    names = {
-        **{name: (name,) for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty")},
-        MAX_TOKENS: limits,
-        "seed": ("seed",),
-        "reasoning_effort": ("reasoning_effort",),
-    }
+def _dialect(model: ModelPlan, endpoint: Endpoint) -> Dialect:
+    """Return the names of parameters: those of the provider's row, except at a server that only speaks like OpenAI."""
+    sent_names = PROVIDERS[endpoint.kind].sent_names
+    has_own_names = endpoint.is_vendor or endpoint.kind != "openai"
+    own = {name: sent for sent, name in sent_names.items()} if has_own_names else {}
+    usual = {name: (name,) for name in _PARAMETERS}
+    # OpenAI deprecates `max_tokens`, and most other servers know nothing else.
+    names = {**usual, MAX_TOKENS: ("max_tokens", "max_completion_tokens"), "seed": ("seed", "random_seed")}
+    for name, sent in own.items():
+        names[name] = (sent, *(other for other in names[name] if other != sent))
     is_set = model.parameters.extra_body.get("response_format", _FILLED) != _FILLED
     return Dialect(names=names, formats=("plain",)) if is_set else Dialect(names=names)
+
+
+_PARAMETERS = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "reasoning_effort")

@@ -14,6 +14,7 @@ import msgspec
 from assay.core.model_call import Reply, Usage
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS
+from assay.core.settings import TokenPrice
 from assay.models.endpoint import endpoint_problems, resolve_endpoint
 
 PRICE_SECONDS = 900
@@ -21,6 +22,7 @@ PRICE_SECONDS = 900
 BATCH_CONTEXT = {"processing": "batch"}
 """Price list's name for batch requests."""
 _PROBE = 1000
+_MILLION = 1_000_000
 
 
 class TokenRates(msgspec.Struct, frozen=True):
@@ -55,6 +57,9 @@ def pricing(
     """Build the function that prices replies; the price list is loaded here, so that no reply waits for it."""
     if not is_paid(provider):
         return _nothing
+    if model.price is not msgspec.UNSET:
+        own = _own_tariff(model.price, is_batch=is_batch)
+        return lambda reply: usage_cost(own, reply.usage)
     url = _priced_url(provider, environ)
     if url is None:
         return _unknown
@@ -88,9 +93,19 @@ def has_price(provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str,
 def tariff_of(
     provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], at: datetime, is_batch: bool = False
 ) -> Tariff | None:
-    """Find the model's prices at a time; None when they are unknown."""
+    """Find the model's prices at a time, those that the plan sets before those of the list; None when they are unknown."""
+    if model.price is not msgspec.UNSET:
+        return _own_tariff(model.price, is_batch=is_batch)
     url = _priced_url(provider, environ)
     return None if url is None else find_tariff(url, model.model, at=at, is_batch=is_batch)
+
+
+def _own_tariff(price: TokenPrice, *, is_batch: bool) -> Tariff:
+    """Build the tariff of a price that the user set."""
+    cached = price.input if price.cached is None else price.cached
+    rates = TokenRates(-1, price.input / _MILLION, cached / _MILLION, price.output / _MILLION, price.output / _MILLION)
+    tariff = Tariff((rates,))
+    return _halved(tariff) if is_batch and (price.input or price.output) else tariff
 
 
 def _unknown(_: Reply) -> None:

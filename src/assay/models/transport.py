@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.core.canonical import JsonObject
+from assay.core.json_path import structure_of
 from assay.core.model_call import ModelFailure, Reply, Usage, with_total
+from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.core.strict_json import parse_json
 from assay.core.version import __version__
@@ -28,12 +30,14 @@ from assay.models.failures import (
     status_failure,
 )
 from assay.models.http_client import MAX_REPLY_BYTES, ExchangeFailed, HttpPool, HttpReply
+from assay.models.unexpected_replies import Unexpected, other_format, unexpected_status, unreadable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_OPTIONAL = ("usage",)
+_OPTIONAL = ("usage", "usageMetadata")
 """Optional members: an odd value in one must not cost an answer that was paid for."""
 
 _Value = TypeVar("_Value")
+_ANY_DECODER: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()
 
 
 class DecodedReply(msgspec.Struct, Generic[_Value], frozen=True):
@@ -95,6 +99,13 @@ def _typed(value: object, kind: object) -> Any:
     return msgspec.convert({name: member for name, member in value.items() if name not in _OPTIONAL}, kind, strict=False)
 
 
+def _any_value(body: bytes) -> Any:
+    try:
+        return _read_strictly(body)[0]
+    except UndecodableReply:
+        return None
+
+
 REDACTED = "[key]"
 MIN_SECRET = 4
 """A shorter value is not a key (`x`, `id`): replacing it would spoil every message."""
@@ -115,6 +126,8 @@ class HttpResult(msgspec.Struct, Generic[_Value], frozen=True):
     """Whole body, if it is to be stored."""
     date: str = ""
     """Provider's Date header."""
+    content: bytes = b""
+    """Unpacked body, to say what it is if it is not an answer."""
 
 
 @asynccontextmanager
@@ -145,9 +158,17 @@ class Transport:
         self._keep_raw = keep_raw
         self._scrub = KeyScrubber(endpoint.secrets())
 
-    def head(self, path: str) -> bytes:
+    def request_head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
+        """Build the head of one request to a whole address on the provider's host, without its length."""
+        return self._pool.head(method, url, {**self._headers, **headers})
+
+    def scrubbed(self, text: str) -> str:
+        """Remove the provider's keys from a text."""
+        return self._scrub.text(text)
+
+    def head(self, path: str, *, model: str = "") -> bytes:
         """Build the head of all requests to one of the provider's paths, for `post`."""
-        return self._pool.head("POST", self.endpoint.at(path), self._headers)
+        return self._pool.head("POST", self.endpoint.at(path, model=model), self._headers)
 
     async def post(self, head: bytes, body: bytes, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Send one request and decode its reply; raises ModelFailure for anything but an answer."""
@@ -159,6 +180,21 @@ class Transport:
         if not 200 <= reply.status < 300:
             raise self._refused(reply)
         return self._decoded(reply, self._content(reply), decoder)
+
+    async def fetch(self, request: bytes) -> tuple[HttpReply, bytes]:
+        """Send a whole request; return its reply, of whatever status, with the unpacked content. Raises ModelFailure."""
+        try:
+            reply = await self._pool.send(request)
+        except (ExchangeFailed, OSError) as problem:
+            raise self._scrub.failure(self._network_failure(problem)) from None
+        return reply, self._content(reply) if 200 <= reply.status < 300 else self._explanation(reply)
+
+    def result_of(self, reply: HttpReply, content: bytes, *, takes_text: bool) -> HttpResult[Any]:
+        """Decode a successful reply as JSON, or as a text if that is an answer too; raises ModelFailure."""
+        media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if takes_text and media_type.startswith("text/") and media_type != "text/html":
+            return self._build_result(reply, content, DecodedReply(content.decode("utf-8", "replace")))
+        return self._decoded(reply, content, _ANY_DECODER)
 
     async def get(self, path: str, *, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         """Send a GET request for one of the provider's paths; raises ModelFailure."""
@@ -198,13 +234,42 @@ class Transport:
         return reply
 
     def _refused(self, reply: HttpReply) -> ModelFailure:
-        return self._scrub.failure(status_failure(self._refusal(reply, decode_error(self._explanation(reply)))))
+        return self.rejected(reply, self._explanation(reply))
+
+    def rejected(self, reply: HttpReply, content: bytes, *, said: str = "") -> ModelFailure:
+        """Build the failure for a reply with another status than success; `said` is its message, if the caller has read it."""
+        body = {"message": said} if said else decode_error(content)
+        found = None if said else unexpected_status(reply, content, self.endpoint)
+        if found is None:
+            return self._scrub.failure(status_failure(self._refusal(reply, body)))
+        # The text of a page is not an explanation: what the page is replaces it.
+        failure = status_failure(self._refusal(reply, found.says or body))
+        failure.message = shorten(f"{failure.message}; {found.hint}" if found.hint else failure.message)
+        return self._scrub.failure(failure)
+
+    def unexpected(self, result: HttpResult[Any], what: str, request_id: str) -> ModelFailure:
+        """Build the failure for JSON that has no answer: in another protocol's format it is final, else it may be an error."""
+        found = other_format(result.content, self.endpoint)
+        if found is None:
+            structure = self._scrub.text(structure_of(_any_value(result.content)))
+            return self.refused({"error": f"{what}; it has {structure}" if structure != "{}" else what}, request_id)
+        return self._other_format(found, request_id)
+
+    def _other_format(self, found: Unexpected, request_id: str) -> ModelFailure:
+        """Build the failure for a reply in another protocol's format, which every further reply would have too."""
+        message = f"the reply of '{self.endpoint.provider}' cannot be read: {found}"
+        return self._scrub.failure(ModelFailure("unexpected_reply", shorten(message), http_status=200, request_id=request_id))
 
     def _decoded(self, reply: HttpReply, content: bytes, decoder: "msgspec.json.Decoder[_Value]") -> HttpResult[_Value]:
         try:
             decoded = decode_body(content, decoder)
         except UndecodableReply as problem:
-            raise self._malformed(self._parse_problem(content, decoder) or str(problem), reply) from None
+            other = other_format(content, self.endpoint)
+            if other is not None:
+                raise self._other_format(other, request_id_of(self._error_headers(reply))) from None
+            found = unreadable(reply, content, self.endpoint)
+            what = str(found) if found else self._parse_problem(content, decoder) or str(problem)
+            raise self._malformed(what, reply) from None
         return self._build_result(reply, content, decoded)
 
     def refused(self, body: object, request_id: str) -> ModelFailure:
@@ -216,7 +281,12 @@ class Transport:
     def _build_result(self, reply: HttpReply, content: bytes, decoded: DecodedReply[_Value]) -> HttpResult[_Value]:
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
         return HttpResult(
-            decoded.value, request_id_of(self._error_headers(reply)), decoded.has_replaced, raw, reply.headers.get("date", "")
+            decoded.value,
+            request_id_of(self._error_headers(reply)),
+            decoded.has_replaced,
+            raw,
+            reply.headers.get("date", ""),
+            content,
         )
 
     def _refusal(self, reply: HttpReply, body: object) -> ErrorResponse:
@@ -335,6 +405,32 @@ class KeyScrubber:
         return failure
 
 
+LENGTH = "length"
+"""Reason of an answer that ended at its output limit, or at the end of the model's context."""
+_OUTPUT_LIMITS = frozenset(
+    {
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "max_completion_tokens",
+        "model_length",
+        "model_context_window_exceeded",
+        "incomplete",
+        "token_limit",
+    }
+)
+"""The same in the words of providers."""
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call of one of the caller's tools."""
+
+    name: str
+    arguments: Any = None
+    """As the provider sent them: an object, or a text that should hold one."""
+    id: str = ""
+
+
 class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer in one protocol's terms, before it becomes a reply."""
 
@@ -347,8 +443,12 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     is_refusal: bool = False
     """True when the model refuses to answer, in words."""
+    explanation: str = ""
+    """The provider's words for the end of a reply that is not an answer."""
     has_tool_calls: bool = False
     """True when the model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The calls themselves, as far as the protocol's module reads them."""
     failure_code: str = ""
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
 
@@ -356,6 +456,9 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObject) -> Reply:
     """Build the reply; raises ModelFailure when there is no answer, which a retry would not change."""
     found, finish = answer.text, answer.finish_reason
+    if finish.lower() in _OUTPUT_LIMITS:
+        finish = LENGTH
+        answer = msgspec.structs.replace(answer, finish_reason=finish)
     if found is None or finish == "content_filter" or answer.failure_code or _is_tool_call_only(answer):
         raise _no_answer(answer)
     # Not every database and file format can hold a NUL.
@@ -382,7 +485,7 @@ def _is_tool_call_only(answer: ProviderAnswer) -> bool:
 
 def _flags(answer: ProviderAnswer, *, has_replaced: bool) -> tuple[str, ...]:
     flags = {
-        "truncated": answer.finish_reason == "length",
+        TRUNCATED: answer.finish_reason == LENGTH,
         "replaced_characters": has_replaced,
         "refusal": answer.is_refusal,
     }
@@ -390,14 +493,18 @@ def _flags(answer: ProviderAnswer, *, has_replaced: bool) -> tuple[str, ...]:
 
 
 def _no_answer(answer: ProviderAnswer) -> ModelFailure:
-    finish, request_id = answer.finish_reason, shown_id(answer.request_id)
+    finish, said, request_id = answer.finish_reason, answer.explanation, shown_id(answer.request_id)
     if finish == "content_filter":
-        return ModelFailure("content_filtered", "the provider's filter withheld the answer", http_status=200, request_id=request_id)
+        message = f"the provider's filter withheld the answer{f' ({said})' if said else ''}"
+        return ModelFailure("content_filtered", shorten(message), http_status=200, request_id=request_id)
     if answer.failure_code:
         message = f"the provider ended the reply with '{finish}'"
         return ModelFailure(answer.failure_code, shorten(message), http_status=200, request_id=request_id)
     if _is_tool_call_only(answer):
         message = "the reply holds tool calls and no text; tool calls are not graded"
         return ModelFailure("tool_call_only", message, http_status=200, request_id=request_id)
+    if finish == LENGTH:
+        message = "the model reached its output limit before it began to answer; raise max_tokens, or let it think less"
+        return ModelFailure(ANSWER_TRUNCATED, message, http_status=200, request_id=request_id)
     message = f"the reply holds no answer (it ended with '{finish or 'no reason'}')"
-    return ModelFailure("empty_answer", message, http_status=200, request_id=request_id)
+    return ModelFailure("empty_answer", shorten(message), http_status=200, request_id=request_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal
 
@@ -29,7 +29,12 @@ from assay.presentation.words import (
     without_code,
 )
 
-_NAMES = {"pass_rate": "pass rate", "min_score": "mean score", "max_error_rate": "error rate"}
+_NAMES = {
+    "pass_rate": "pass rate",
+    "min_score": "mean score",
+    "max_error_rate": "error rate",
+    "max_truncated": "share of truncated answers",
+}
 TEXT_LIMIT = 400
 """Characters of a reason, or of a note, that a report in text shows."""
 
@@ -108,7 +113,7 @@ def _verdicts(view: RunReport) -> list[RunDecision]:
         return [RunDecision(MISSED, miss.reason + _source(miss, view.plan), miss.gate) for miss in missed]
     if gates:
         return [RunDecision(MET, ", ".join(gate.met for gate in gates) + default_gates_text(view.plan))]
-    return [RunDecision(NO_GATES, "--pass-rate, --min-score and --max-error-rate set them")]
+    return [RunDecision(NO_GATES, "--pass-rate, --min-score, --max-error-rate and --max-truncated set them")]
 
 
 def decision_note(view: RunReport) -> str:
@@ -207,6 +212,11 @@ class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
     def subject(self) -> str:
         """What was evaluated, the same from run to run."""
         return self.run.result.candidate or "run"
+
+    @property
+    def failing_gates(self) -> list[CiCheck]:
+        """Gates that were missed, or about which nothing is known."""
+        return [check for check in self.gates if check.outcome in ("failure", "error")]
 
     def records(self) -> Iterator[RecordCheck]:
         """Yield every record, valid or not."""
@@ -310,8 +320,3 @@ def _invalid(line: FailureLine) -> RecordCheck:
         dataset="invalid records",
         shown_by=(str(line.index),),
     )
-
-
-def failing(checks: Iterable[CiCheck]) -> list[CiCheck]:
-    """Return those that did not pass."""
-    return [check for check in checks if check.outcome in ("failure", "error")]

@@ -25,6 +25,7 @@ from assay.core.summary import (
     ScoreCount,
     Summary,
     TokenAmounts,
+    TruncationSummary,
     VarianceParts,
 )
 from assay.presentation import words
@@ -64,6 +65,7 @@ from assay.presentation.words import (
     one_line,
     pass_rate_value,
     profile_value,
+    rate,
     record_score,
     sampled_name,
     score_value,
@@ -270,6 +272,8 @@ def _grades(summary: Summary) -> Iterator[Fact]:
     # Means of several scales have no common unit, so only the normalized one is defined.
     elif n:
         yield Fact("mean score", f"{metric_text(summary.score_mean_metric)} · mixed scales, normalized to 0-1{ends}")
+    if summary.truncated is not None and summary.truncated.n:
+        yield Fact("truncated", truncation_text(summary.truncated, scale=summary.scale))
     for scale, levels in summary.score_distribution.items():
         yield from _distribution(f"scores {scale}" if len(summary.score_distribution) > 1 else "scores", levels)
 
@@ -288,6 +292,16 @@ def _level_name(level: ScoreCount) -> str:
         return level_name(level.score)
     low, high = ((None if end is msgspec.UNSET else end) for end in (level.start, level.end))
     return f"{decimal(low)}-{decimal(high)}"
+
+
+def truncation_text(truncated: TruncationSummary, *, scale: str | None) -> str:
+    """Return `12 of 400 answers (3.0 %) ended at the output limit · without them: pass rate 71.0 % · ...`."""
+    share = f"{truncated.n:,} of {counted(truncated.n_answers, 'answer')} ({rate(truncated.share)}) ended at the output limit"
+    if not truncated.n_without:
+        return f"{share} · no answer is whole"
+    mean = truncated.raw_score_mean_without if scale else truncated.score_mean_without
+    without = f"pass rate {rate(truncated.pass_rate_without)} · mean score {decimal(mean)}"
+    return f"{share} · without them: {without} · {counted(truncated.n_without, 'record')}"
 
 
 def profile_text(profile: ProfileSummary) -> str:

@@ -21,6 +21,7 @@ from assay.core.summary import (
     RepeatSummary,
     ScoreCount,
     Summary,
+    TruncationSummary,
 )
 from assay.presentation import words
 from assay.presentation.charts import (
@@ -32,7 +33,7 @@ from assay.presentation.charts import (
     ScoreDistribution,
     ScoreLevel,
 )
-from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean
+from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean, truncation_text
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (
     NO_LINKS,
@@ -128,6 +129,8 @@ def key_metrics(view: RunReport) -> Iterator[KeyMetric]:
     else:
         yield _pass_rate_key(summary, label="Pass rate", name="pass rate")
         yield _score_key(view, summary)
+        if summary.truncated is not None and summary.truncated.n:
+            yield _truncated_key(summary.truncated, scale=summary.scale)
     yield _cost_key(summary.cost_usd)
     whole = summary.latency_ms.end_to_end
     yield KeyMetric(
@@ -161,6 +164,15 @@ def _score_key(view: RunReport, summary: Summary) -> KeyMetric:
     note = f"{known} · 95 % interval {words.interval_text(ends)}" if ends or is_profile else known
     label = mean.title if is_profile else mean.title.capitalize()
     return KeyMetric(label=label, figure=figure, note=note, bar=figure.bar)
+
+
+def _truncated_key(truncated: TruncationSummary, *, scale: str | None) -> KeyMetric:
+    figure = DisplayValue(
+        f"{truncated.n:,}",
+        "Answers that ended at the output limit of the model or of the run: what they lack is unknown.",
+        f"n {truncated.n_answers:,}",
+    )
+    return KeyMetric(label="Truncated answers", figure=figure, note=truncation_text(truncated, scale=scale))
 
 
 def _cost_key(cost: AmountSummary) -> KeyMetric:

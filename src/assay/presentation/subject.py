@@ -13,9 +13,12 @@ from assay import api
 from assay.core.artifact_lines import AttemptLine
 from assay.core.contract import file_stem
 from assay.core.gate_text import gate_texts
-from assay.core.manifest import BatchEntry, Manifest
+from assay.core.manifest import BatchEntry, LimitOrigin, Manifest
+from assay.core.model_call import Adjustment
 from assay.core.open_fields import Audience, add_counts
 from assay.core.plan import DatasetPlan, ImportPlan, ModelPlan, Plan
+from assay.core.provider import PROVIDERS
+from assay.core.settings import TokenPrice
 from assay.presentation.decisions import default_gates_text
 from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.validation import AUDIENCES, field_lines
@@ -39,6 +42,13 @@ _NAMED = ("dataset", "candidate", "judge")
 _SHORT = {AUDIENCES["candidate_and_judge"]: "sent"}
 GRADER_CALL = "grader"
 """Call of a grader of one's own, which stands among those of judges."""
+_FORMS = {"reply_format": "reply format", "system": "instructions as"}
+"""Adjustments of the form of requests, which are no parameters."""
+_LIMIT_ORIGINS: dict[LimitOrigin, str] = {
+    "user": "as set",
+    "provider": "the model's maximum as its provider states it",
+    "model": "the model's own maximum",
+}
 _ODD_LINES = {"duplicates": "repeated", "unknown": "unknown", "malformed": "unreadable"}
 """Lines of results of batches that became nothing."""
 
@@ -60,7 +70,9 @@ def subject(plan: Plan, manifest: Manifest, *, has_candidate: bool = True) -> It
         yield "datasets", (more,)
     if has_candidate:
         yield "candidate", candidate_words(plan)
+        yield from _output_limit(plan, manifest)
     yield from graders(plan)
+    yield from negotiated_words(manifest)
     yield from sent_fields(plan)
     if plan.imported is not None:
         yield "imported", imported_words(plan.imported)
@@ -76,6 +88,48 @@ def subject(plan: Plan, manifest: Manifest, *, has_candidate: bool = True) -> It
             else "the records of {} with an error"
         )
         yield "repeats", (what.format(plan.parent_run_id),)
+
+
+def _output_limit(plan: Plan, manifest: Manifest) -> Iterator[Words]:
+    """Yield the longest answer of a candidate that was called, and who limited it; earlier versions did not record it."""
+    found = next((model for model in manifest.negotiated if model.model == plan.candidate.name), None)
+    if found is not None and _has_output_limit(plan):
+        yield "output limit", (_limit_text(found.output_limit, found.output_limit_origin),)
+
+
+def _has_output_limit(plan: Plan) -> bool:
+    """Tell whether the candidate is a model that is called, rather than a script or a recording."""
+    rows = [PROVIDERS[provider.kind] for provider in plan.providers if provider.name == plan.candidate.provider]
+    is_called = plan.response_source == "sampled" and plan.comparison is None and plan.imported is None
+    return is_called and any(row.has_parameters and not row.is_repeatable for row in rows)
+
+
+def _limit_text(tokens: int | None, origin: LimitOrigin) -> str:
+    if tokens is None:
+        return "the model's own maximum"
+    return f"{tokens:,} tokens, {_LIMIT_ORIGINS[origin]}"
+
+
+def negotiated_words(manifest: Manifest) -> Iterator[Words]:
+    """Yield what providers rejected, and what the models were sent instead; a setting of the user is noted by itself."""
+    candidate = manifest.candidate.name
+    for model in manifest.negotiated:
+        shown = [_adjusted(one) for one in model.adjustments if one.is_loss or one.parameter in _FORMS]
+        if model.model == candidate and model.output_limit_origin == "provider":
+            shown = [text for text in shown if not text.startswith("max_tokens ")]
+        if shown:
+            yield "adjusted", (model.model, *dict.fromkeys(shown))
+        for one in model.adjustments:
+            if one.is_explicit and one.is_loss:
+                yield "note", (f"{model.model} rejects {one.parameter}, which was set: {_adjusted(one)}; it says: {one.reason}",)
+
+
+def _adjusted(adjustment: Adjustment) -> str:
+    """Return `without temperature`, `max_tokens 64,000`, or `reply format json_object`."""
+    if adjustment.value == "omitted":
+        return f"without {adjustment.parameter}"
+    value = f"{int(adjustment.value):,}" if adjustment.value.isdecimal() else adjustment.value
+    return f"{_FORMS.get(adjustment.parameter, adjustment.parameter)} {value}"
 
 
 def sent_fields(plan: Plan) -> Iterator[Words]:
@@ -122,14 +176,20 @@ def candidate_words(plan: Plan) -> tuple[str, ...]:
 
 
 def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
-    """Return `gpt`, `openai/gpt-5-mini`, `temperature 0`."""
+    """Return `gpt`, `openai/gpt-6-luna`, `temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay") else ""
     # No model was called for a given answer, so these parameters were never sent.
     given: dict[str, object] = {} if source else msgspec.to_builtins(model.parameters)
     # Manifests have them in the order of their names; so has a plan that is not stored yet.
     parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in sorted(given.items()) if value not in (None, {})]
-    return tuple(filter(None, (model.name, address if address != model.name else "", source, *parameters)))
+    price = () if model.price is msgspec.UNSET or source else (price_words(model.price),)
+    return tuple(filter(None, (model.name, address if address != model.name else "", source, *parameters, *price)))
+
+
+def price_words(price: TokenPrice) -> str:
+    """Return `price as set: $2.5 in, $10 out per million tokens`."""
+    return f"price as set: ${price.input:g} in, ${price.output:g} out per million tokens"
 
 
 def _plain(value: object) -> str:
@@ -185,6 +245,12 @@ def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[
         "judged_records": planned.judged_records,
         "estimate": msgspec.to_builtins(estimate),
         "notes": list(planned.notes),
+        "output_limits": [
+            {"model": plan.candidate.name, "output_limit": limit, "origin": "model" if limit is None else "user"}
+            for plan in planned.plans
+            if _has_output_limit(plan)
+            for limit in (plan.candidate.parameters.max_tokens,)
+        ],
         # Every audience has its member, also without fields, so that a consumer of the JSON need not test for it.
         **{audience: dict(fields.get(audience, {})) for audience in get_args(Audience)},
         "plans": [msgspec.to_builtins(plan) for plan in planned.plans],
@@ -231,12 +297,23 @@ def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
     for plan in planned.plans:
         source = _SOURCES[plan.response_source].format(path=plan.responses_path)
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
+    for number, text in enumerate(dict.fromkeys(_planned_limits(planned))):
+        yield "" if number else "output limit", text
     for label, words in graders(first):
         yield label, " · ".join(words)
     for label, words in sent_fields(first):
         yield label, " · ".join(words)
     if len(first.judges) > 1:
         yield "panel", _panel(first)
+
+
+def _planned_limits(planned: api.PlannedRuns) -> Iterator[str]:
+    """Yield the longest answer of each candidate that is called; one text for all that have the same."""
+    plans = [plan for plan in planned.plans if _has_output_limit(plan)]
+    limits = {plan.candidate.parameters.max_tokens for plan in plans}
+    for plan in plans:
+        text = _limit_text(plan.candidate.parameters.max_tokens, "user")
+        yield text if len(limits) == 1 else f"{plan.candidate.name}: {text}"
 
 
 def _planned_dataset(dataset: DatasetPlan) -> str:

@@ -5,14 +5,25 @@ import errno
 import traceback
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import cast
+from typing import NoReturn, cast
 
 import msgspec
 
 from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
 from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words
-from assay.core.outcome import Attempt, CancelledOutcome, FailedOutcome, FailureLabel, Grade, GradedOutcome, GradingFailure, Outcome
+from assay.core.outcome import (
+    ANSWER_TRUNCATED,
+    TRUNCATED,
+    Attempt,
+    CancelledOutcome,
+    FailedOutcome,
+    FailureLabel,
+    Grade,
+    GradedOutcome,
+    GradingFailure,
+    Outcome,
+)
 from assay.core.plan import retry_delay
 from assay.engine.execution.limits import REJECTED, CallQueue
 from assay.engine.execution.record_events import FinishedCase
@@ -26,6 +37,8 @@ from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
 
 PROVIDER_REFUSED = "provider_refused"
 """Code that earlier versions gave to records that were not evaluated because a provider rejected all calls."""
+_LABELS: dict[str, FailureLabel] = {"timeout": "timeout_or_latency_exceeded", ANSWER_TRUNCATED: "answer_truncated"}
+"""Labels of records whose answer is missing, by the code of their last call."""
 MAX_NEGOTIATIONS = 20
 """Rejections of parameters after which one call gives up: more than a request has parameters."""
 CHECK = "check"
@@ -147,7 +160,7 @@ class _CaseRunner:
                 while True:
                     requests = flow.send(await self._replies_to(requests))
             except StopIteration as end:
-                return GradedOutcome(grade=self._apply_latency_limit(end.value))
+                return GradedOutcome(grade=self._apply_latency_limit(self._label_truncated(end.value)))
         except GradingFailure as failure:
             stage: Stage = "candidate" if self._answer() is None else "judge"
             return FailedOutcome(
@@ -186,7 +199,7 @@ class _CaseRunner:
 
     def _failed_outcome(self, problem: CallFailed) -> FailedOutcome:
         attempt = problem.attempt
-        label: FailureLabel = "timeout_or_latency_exceeded" if attempt.error_code == "timeout" else "other"
+        label = _LABELS.get(attempt.error_code, "other")
         message = attempt.error_message
         if attempt.stage == "judge" and attempt.call_id != GRADER_CALL_ID:
             words = failure_words(attempt.error_code, message, attempts=self._attempt_counts[attempt.call_id])
@@ -196,6 +209,13 @@ class _CaseRunner:
     def _answer(self) -> str | None:
         reply = self._replies.get("candidate")
         return None if reply is None else reply.text
+
+    def _label_truncated(self, grade: Grade) -> Grade:
+        """Give an answer that did not pass a label of its own where it ended at the output limit: what is missing is unknown."""
+        reply = self._replies.get("candidate")
+        if grade.passed or reply is None or TRUNCATED not in reply.flags:
+            return grade
+        return msgspec.structs.replace(grade, label="answer_truncated")
 
     def _apply_latency_limit(self, grade: Grade) -> Grade:
         """Apply batch_v1's latency limit: a late answer does not pass; a cached or supplied one has no known latency."""
@@ -390,24 +410,42 @@ class _CaseRunner:
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
         """Call the model; where it rejects a parameter, store what that taught and call it again at once, which is no attempt."""
         for _ in range(MAX_NEGOTIATIONS):
-            result = await self._call_model(call, route)
-            if isinstance(result, Reply) or not result.is_negotiable:
+            result = await self._try_parameters(call, route)
+            if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):
                 break
+            self._record_call(call, result, cost=None, is_rejection=True)
+            if result.is_refused_setting:
+                self._stop_refused_setting(call, result, route)
             if result.adjustments:
                 writer = self._context.ledger_writer
                 await writer.call(save_adjustments, writer.ledger, route.name, result.adjustments)
-            self._record_call(call, result, cost=None, is_rejection=True)
-            self._check_strict(call, result, route)
             call = _Call(call.request, call.address, self._context.clock())
         return call, result
 
-    def _check_strict(self, call: "_Call", failure: ModelFailure, route: Route) -> None:
+    async def _try_parameters(self, call: "_Call", route: Route) -> Reply | ModelFailure:
+        """Call the model, alone as long as its provider has not accepted the parameters."""
+        trial = route.trial
+        if trial is None:
+            return await self._call_model(call, route)
+        if not trial.is_settled:
+            await trial.wait()
+        result: Reply | ModelFailure | None = None
+        try:
+            result = await self._call_model(call, route)
+        finally:
+            if isinstance(result, ModelFailure) and result.adjustments:
+                trial.reopen()
+            trial.end(is_rejected=isinstance(result, ModelFailure) and result.is_negotiable)
+        return result
+
+    def _stop_refused_setting(self, call: "_Call", failure: ModelFailure, route: Route) -> NoReturn:
         """Stop a run with strict parameters when its provider rejects one that the user set."""
-        explicit = [adjustment.parameter for adjustment in failure.adjustments if adjustment.is_explicit]
-        if explicit and self._context.plan.strict_parameters:
-            route.queue.limiter.give_up(failure)
-            self._stop_rejected(route, call.request.model, failure)
-            raise RunStopped
+        names = " and ".join(f"'{one.parameter}'" for one in failure.adjustments if one.is_explicit and one.is_loss)
+        failure.code = "parameter_refused"
+        failure.message = f"it rejects {names}, which is set, and the run's parameters are strict: {failure.message}"
+        route.queue.limiter.give_up(failure)
+        self._stop_rejected(route, call.request.model, failure)
+        raise RunStopped
 
     async def _call_model(self, call: "_Call", route: Route) -> Reply | ModelFailure:
         """Call the model and measure the time; raises when no call may be made, or when this machine cannot make one."""

@@ -13,10 +13,16 @@ from assay.core.plan import Plan, ProviderPlan
 from assay.core.settings import StageSection
 from assay.engine.records.run_counters import RunCounters
 
-REJECTED = frozenset({"unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"})
+REJECTED = frozenset(
+    {
+        *("unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"),
+        "unexpected_reply",
+    }
+)
 """Failures that every further call to the model would repeat, unless the provider means this record alone."""
 MAX_UNEXPLAINED = 5
 """Number of unexplained rejections from which on none is waited for: a provider that rejects this many has a general reason."""
+_STRICT_HINT = "leave the parameter out or set another value, or run without --strict-parameters (strict_parameters: false)"
 GRACE = 1.0
 """Seconds in which a later call may show that the provider still takes calls."""
 
@@ -31,7 +37,9 @@ class Rejection(msgspec.Struct):
         if self.problem is None:
             self.problem = ProviderRejected(
                 f"the provider '{provider}' rejects the calls to '{model}': {failure.message}",
-                hint="check its key, model and account, then resume the run: finished records are not repeated",
+                hint=_STRICT_HINT
+                if failure.code == "parameter_refused"
+                else "check its key, model and account, then resume the run: finished records are not repeated",
             )
 
 

@@ -19,6 +19,7 @@ from assay.core.plugin import Plugin
 from assay.core.provider import PROVIDERS
 from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.engine.execution.limits import CallQueue, CallScheduler, Rejection
+from assay.engine.execution.parameter_trial import ParameterTrial
 from assay.engine.execution.record_events import Observer, RecordEventEmitter
 from assay.engine.execution.shared_scheduler import open_scheduler
 from assay.engine.planning.attachments import attachment_reader
@@ -260,6 +261,8 @@ class Route(msgspec.Struct, frozen=True):
     """True when replies may be read from and written to the cache."""
     is_repeatable: bool = False
     """True when a repeated call costs nothing, so that its reply is written together with the outcome."""
+    trial: ParameterTrial | None = None
+    """Keeps the first calls apart until the provider has accepted their parameters; None for a model that is sent none."""
 
     @property
     def refused_parameters(self) -> tuple[str, ...]:
@@ -314,10 +317,12 @@ async def open_run_context(
             open_models(plan, environ=environment.environ, functions=plugins.functions()) as models,
             open_scheduler(ledger, plan, clock=environment.stopwatch, stop=stop) as scheduler,
         ):
-            for name, adjustments in (await ledger_writer.call(_learned, ledger)).items():
-                negotiator = negotiator_of(models[name]) if name in models else None
+            learned = await ledger_writer.call(_learned, ledger)
+            for name, model in models.items():
+                negotiator = negotiator_of(model)
                 if negotiator is not None:
-                    negotiator.apply(adjustments)
+                    negotiator.is_strict = plan.strict_parameters
+                    negotiator.apply(learned.get(name, ()))
             counters = await ledger_writer.call(_tally, ledger, plan, started=environment.clock())
             if plan.max_cost is not None:
                 scheduler.limit_cost(counters, plan.max_cost)
@@ -396,6 +401,7 @@ def _route(plan: Plan, model: ModelPlan, opened: Model, *, scheduler: CallSchedu
         cost=_cost(provider, model, environment) if model != plan.called_grader() else _free,
         is_cacheable=PROVIDERS[provider.kind].is_kept,
         is_repeatable=PROVIDERS[provider.kind].is_repeatable,
+        trial=None if negotiator_of(opened) is None else ParameterTrial(),
     )
 
 

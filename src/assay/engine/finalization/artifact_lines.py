@@ -11,6 +11,7 @@ from assay.core.artifact_lines import AttemptLine, FailureLine, PredictionLine, 
 from assay.core.case import Case, sample_of
 from assay.core.model_call import Usage
 from assay.core.outcome import (
+    ANSWER_TRUNCATED,
     Attempt,
     FailedOutcome,
     Grade,
@@ -267,6 +268,7 @@ class RecordArtifacts:
             raw=(reply and reply.raw) or None,
             sample=self.sample,
             refused_parameters=attempt.refused_parameters or msgspec.UNSET,
+            steps=self._plan.redactor.value(list(reply.steps)) if reply is not None and reply.steps else msgspec.UNSET,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)
@@ -302,7 +304,7 @@ class RecordArtifacts:
         if INCONSISTENT in grade.flags:
             return INCONSISTENT, grade.justification
         if LATENCY_EXCEEDED not in grade.flags or case is None or answered is None:
-            return "not_passed", grade.justification
+            return ANSWER_TRUNCATED if grade.label == ANSWER_TRUNCATED else "not_passed", grade.justification
         # The limit is read from the case, which the grade does not carry.
         late = f"the answer took {answered.latency_ms} ms, but max_latency_ms is {_decode_case(case).max_latency_ms}"
         return LATENCY_EXCEEDED, f"{late}; {grade.justification}" if grade.justification else late

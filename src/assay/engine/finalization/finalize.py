@@ -193,6 +193,7 @@ class _Artifacts:
         self._redactor = shown.redactor
         self._started_at = iso(run.states[0][1])
         self._is_cancelled = run.notes["final_state"] == "cancelled"
+        self._sent = sent_parameters(shown.plan.candidate, read_adjustments(run.notes).get(shown.plan.candidate.name, ()))
         self._chain = AttemptChain()
         self._tree = MerkleTree()
         self._facts = RecordColumns()
@@ -297,7 +298,7 @@ class _Artifacts:
         for name, document in metrics.documents().items():
             self._staging.write(name, pretty_json(document))
         if self._has_eval_run:
-            parameters = eval_run_parameters(self._shown)
+            parameters = eval_run_parameters(self._shown, self._sent)
             results = eval_results(
                 self._plan.run_id, self._started_at, parameters=parameters, results=self._golden, gates=self._gate.gates
             )
@@ -352,7 +353,7 @@ class _Artifacts:
         shown = self._shown
         first = shown.datasets[0]
         # The parameters as they were sent after negotiation, which is what the numbers are about.
-        sent = sent_parameters(plan.candidate, read_adjustments(run.notes).get(plan.candidate.name, ()))
+        sent = self._sent
         return Manifest(
             assay_version=__version__,
             run_id=plan.run_id,
@@ -388,7 +389,7 @@ class _Artifacts:
             blocked=run.notes.get("blocked"),
             failures=self._failures_before(run),
             batches=self._batches(run),
-            negotiated=negotiated_models(plan, run.notes, self._redactor),
+            negotiated=negotiated_models(plan, run.notes, shown),
             redactions=dict(sorted(self._redactor.counts.items())),
             records_merkle_root=self._tree.hexdigest(),
             attempt_chain_sha256=self._chain.hexdigest(),

@@ -202,7 +202,7 @@ _EVEN = 1e-9
 _FAMILY = re.compile(r"[a-z]+")
 _FAMILIES = {"o": "gpt", "chatgpt": "gpt", "codex": "gpt", "codellama": "llama", "ministral": "mistral", "magistral": "mistral"}
 """Names under which models of one family go."""
-_HOUSES = frozenset[str](kind for kind, row in PROVIDERS.items() if row.vendor)
+_HOUSES = frozenset[str](kind for kind, row in PROVIDERS.items() if row.is_house)
 """Providers all of whose models come from one house."""
 
 
@@ -434,7 +434,7 @@ def same_family(judge: str, candidate: str) -> ProbeResult:
 
 def _house(name: str) -> tuple[str, str]:
     """Provider and family of a model, as far as its name tells."""
-    # `openai:gpt-5` and `openai/gpt-5` are both in use.
+    # `openai:gpt-6-sol` and `openai/gpt-6-sol` are both in use.
     provider, _, model = name.replace(":", "/", 1).partition("/")
     word = _FAMILY.match(model.rpartition("/")[2].casefold())
     family = word.group() if word else model

@@ -19,7 +19,7 @@ from assay.core.settings import ProviderEntry
 from assay.core.version import __version__
 from assay.engine.planning.dataset_inputs import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
-from assay.models.connectivity import ConnectivityResult, ask_for_models
+from assay.models.connectivity import OK, ConnectivityResult, ask_for_models
 from assay.store.folder_check import check_runs_folder
 
 CONCURRENCY = 32
@@ -30,6 +30,8 @@ RELEASED = 1_760_000_000.0
 SKEW = 120.0
 """Seconds that a clock may be off."""
 _EXTRA = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*;.*extra == ['\"](?P<extra>[\w-]+)['\"]")
+USUAL_VENDORS = 3
+"""Rows of the table whose keys have a line even where they are not set."""
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -103,9 +105,11 @@ def _version(name: str) -> str:
 
 
 def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
-    """Check which API keys are set: their names, never their values."""
-    # Two providers may use one variable.
-    for variable in dict.fromkeys(row.vendor.key_variable for row in PROVIDERS.values() if row.vendor):
+    """Check which API keys are set: their names, never their values. Keys of vendors that few runs need share a line."""
+    vendors = [row.vendor for row in PROVIDERS.values() if row.vendor]
+    usual = {vendor.key_variable for vendor in vendors[:USUAL_VENDORS]}
+    unset: list[str] = []
+    for variable in dict.fromkeys(name for vendor in vendors for name in vendor.key_variables()):
         key = environ.get(variable, "")
         # A key that was pasted with a quote or a line break is refused by every provider, with a message about
         # the key itself.
@@ -114,22 +118,25 @@ def examine_keys(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
             yield DoctorCheck(area="keys", name=variable, standing="problem", says="set, but not as a key can be", hint=hint)
         elif key:
             yield DoctorCheck(area="keys", name=variable, says="set")
-        else:
+        elif variable in usual:
             yield DoctorCheck(
                 area="keys", name=variable, standing="note", says="not set", hint=f"export {variable}=... to use its models"
             )
+        else:
+            unset.append(variable)
+    if unset:
+        yield DoctorCheck(area="keys", name="other keys", standing="note", says=f"not set: {', '.join(unset)}")
 
 
 def keyed_providers(environ: Mapping[str, str]) -> list[ProviderPlan]:
-    """Return the well-known providers whose key is set, each once."""
+    """Return the well-known providers whose key is set, or the address of a server that needs none, each once."""
     found = [
         provider_plan(ProviderEntry(name=kind), environ)
         for kind, row in PROVIDERS.items()
-        if row.vendor and environ.get(row.vendor.key_variable)
+        if row.vendor and row.vendor.is_configured(environ)
     ]
-    # OpenAI's two ways to ask are one host with one key.
-    # Reversed twice: of equal keys the first entry stays, in its place.
-    return list({provider.key_variable: provider for provider in reversed(found)}.values())[::-1]
+    # OpenAI's two ways to ask are one host with one key. Reversed twice: of equals the first entry stays, in its place.
+    return list({(provider.key_variable, provider.base_url): provider for provider in reversed(found)}.values())[::-1]
 
 
 def examine_proxies(environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
@@ -162,7 +169,17 @@ async def _reach_all(providers: Sequence[ProviderPlan], environ: Mapping[str, st
 def _provider(name: str, found: ConnectivityResult) -> DoctorCheck:
     if found.problem:
         return DoctorCheck(area="providers", name=name, standing="problem", says=f"{found.host}: {found.problem}", hint=found.hint)
-    return DoctorCheck(area="providers", name=name, says=f"{found.host} answers in {found.seconds * 1000:,.0f} ms")
+    return DoctorCheck(area="providers", name=name, says=" · ".join(_provider_facts(found)))
+
+
+def _provider_facts(found: ConnectivityResult) -> Iterator[str]:
+    yield f"{found.host} answers in {found.seconds * 1000:,.0f} ms"
+    if found.status == OK:
+        yield "accepts the key" if found.has_key else "was sent no key"
+    if found.models:
+        yield f"lists {len(found.models):,} {'model' if len(found.models) == 1 else 'models'}"
+    elif found.note:
+        yield found.note
 
 
 def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:

@@ -4,6 +4,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -16,7 +17,7 @@ from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
-from assay.core.provider import FUNCTIONS
+from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT, PROVIDERS
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionPolicy, longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
@@ -30,6 +31,7 @@ from assay.core.settings import (
     ResponseSource,
     RunFile,
     RunSection,
+    TokenPrice,
     stated,
 )
 from assay.datasets.parsing.checks import nearest
@@ -43,13 +45,14 @@ from assay.engine.planning.dataset_inputs import (
     shown_path,
     tool_turns,
 )
+from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
-from assay.engine.planning.providers import BadName, find_provider, model_plan, provider_kind, used_providers
+from assay.engine.planning.providers import BadName, find_provider, is_set, model_plan, provider_kind, split_model, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
 from assay.engine.records.groups import NO_METADATA
-from assay.engine.records.run_metrics import EVAL_RESULTS, GOLDEN_MAX_TOKENS, why_no_eval_run
+from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.storage.run_paths import check_target_free, folders_of
 from assay.grading.assignment import MethodKind
 from assay.grading.methods import GRADING_METHODS
@@ -161,7 +164,8 @@ class _Planner:
         self.code = RequestPlugins(settings)
         self.notes = self.code.notes()
         self._environ = environ
-        self._declared = self._providers()
+        self._declared = self._with_base_url(self._providers())
+        self._priced_names: set[str] = set()
         self._responses: ResponseFile | None = None
         self.profile = profile_of(settings.value.profile, is_compat=settings.value.compat)
         if settings.value.compat and self.profile is None and not settings.is_wrong(("profile",)):
@@ -174,7 +178,40 @@ class _Planner:
     def _providers(self) -> dict[str, ProviderEntry]:
         providers = self.settings.value.providers
         self._check_unique("providers", [(("providers", index), entry.name) for index, entry in enumerate(providers)])
+        for index, entry in enumerate(providers):
+            for member, problem in entry_problems(entry, provider_kind(entry)):
+                if not self.settings.is_wrong(("providers", index, *member[:1])) or not member:
+                    self.settings.add(("providers", index, *member), problem)
         return {entry.name: entry for entry in providers}
+
+    def _with_base_url(self, declared: dict[str, ProviderEntry]) -> dict[str, ProviderEntry]:
+        """Return the providers, that of the candidates with the address of the request; no other model is called there."""
+        url = self.settings.value.base_url
+        if url is None:
+            return declared
+        names = {section: self._provider_names(section) for section in ("candidates", "judges")}
+        if len(names["candidates"]) > 1:
+            listed = ", ".join(f"'{name}'" for name in names["candidates"])
+            self.settings.add(("base_url",), f"one address for the providers {listed}; give each its own base_url in providers")
+        for name in names["candidates"]:
+            if name in names["judges"]:
+                message = f"a judge is called at '{name}' too; call the candidate's server by another name, such as server/MODEL"
+                self.settings.add(("base_url",), message)
+            entry = declared.get(name, ProviderEntry(name=name))
+            row = PROVIDERS[provider_kind(entry)]
+            if row.vendor is None and not row.price_list:
+                self.settings.add(("base_url",), f"the provider '{name}' is not called over HTTP; leave base_url out")
+            declared = {**declared, name: msgspec.structs.replace(entry, base_url=url)}
+        return declared
+
+    def _provider_names(self, section: str) -> list[str]:
+        """Return the providers that the models of a section name."""
+        found: dict[str, None] = {}
+        for _, entry in self.settings.models(section):
+            # A name without a provider is reported where the models are resolved.
+            with suppress(BadName):
+                found[entry.provider or split_model(entry.model).provider] = None
+        return list(found)
 
     def _check_unique(self, section: str, names: Iterable[tuple[Steps, str]]) -> None:
         first: set[str] = set()
@@ -210,6 +247,7 @@ class _Planner:
         """Resolve candidates and judges by the names that the run file or the options give them."""
         self.candidates = self._models("candidates")
         self.judges = self._models("judges")
+        self._check_prices()
         for judge in self.judges:
             if any(judge.name == candidate.name and judge != candidate for candidate in self.candidates):
                 self.settings.add(("judges",), f"a candidate with other parameters is called '{judge.name}' too; give one a name")
@@ -223,11 +261,45 @@ class _Planner:
         named: list[tuple[Steps, ModelPlan]] = []
         for path, entry in self.settings.models(section):
             try:
-                named.append((path, self._model(path, entry)))
+                given = self._with_options(entry) if section == "candidates" else entry
+                named.append((path, self._priced(self._model(path, given), is_candidate=section == "candidates")))
             except BadName as problem:
                 self.settings.add((*path, "provider" if entry.provider else "model"), str(problem))
         self._check_unique(section, [(path, model.name) for path, model in named])
         return [model for _, model in named]
+
+    def _with_options(self, entry: ModelEntry) -> ModelEntry:
+        """Return a candidate with the parameters of the run: an option is for all candidates, a key for those without their own."""
+        values = {name: getattr(self.settings.value, name) for name in ("temperature", "max_tokens")}
+        taken = {
+            name: value
+            for name, value in values.items()
+            if value is not None and (self.settings.is_option((name,)) or not is_set(entry, name))
+        }
+        return msgspec.structs.replace(entry, **taken)
+
+    def _priced(self, model: ModelPlan, *, is_candidate: bool) -> ModelPlan:
+        """Return a model with the price that the request sets for it: for itself, for candidates, or for its provider."""
+        prices, text = self.settings.value.prices, self.settings.value.price
+        declared = self._declared.get(model.provider)
+        price: TokenPrice | msgspec.UnsetType = msgspec.UNSET if declared is None else declared.prices
+        if text is not None and (is_candidate or any(model.name == candidate.name for candidate in self.candidates)):
+            price = TokenPrice(**dict(zip(("input", "output"), map(float, text.split(",")), strict=True)))
+        if model.name in prices and not (is_candidate and self.settings.is_option(("price",))):
+            price = prices[model.name]
+        self._priced_names.add(model.name)
+        return model if price is msgspec.UNSET else msgspec.structs.replace(model, price=price)
+
+    def _check_prices(self) -> None:
+        """Note prices of models that the run does not call: a name may be misspelt."""
+        for name in self.settings.value.prices:
+            if (
+                name not in self._priced_names
+                and not self.settings.is_wrong(("candidates",))
+                and not self.settings.is_wrong(("judges",))
+            ):
+                known = nearest(name, sorted(self._priced_names)) or f"the models are {', '.join(sorted(self._priced_names))}"
+                self.settings.add(("prices", name), f"no model of the run is called '{name}'; {known}")
 
     def _model(self, path: Steps, entry: ModelEntry) -> ModelPlan:
         try:
@@ -240,6 +312,10 @@ class _Planner:
             self.code.find("model", plan.model, path)
             if plan.parameters != ModelParameters():
                 self.settings.add(path, f"'{plan.name}' is a function, which gets no parameters; leave them out")
+            return msgspec.structs.replace(plan, parameters=NO_PARAMETERS)
+        if provider_kind(find_provider(plan.provider, self._declared)) == HTTP_ENDPOINT:
+            if plan.explicit or plan.parameters.extra_body:
+                self.settings.add(path, f"'{plan.name}' is an HTTP endpoint, which gets what its body says; put parameters there")
             return msgspec.structs.replace(plan, parameters=NO_PARAMETERS)
         return plan
 
@@ -301,22 +377,6 @@ class _Planner:
         is_known_wrong = self.settings.is_wrong(("candidates",)) or self.settings.value.candidates
         if not self.candidates and not is_known_wrong and source == "sampled" and not self._may_be_recorded:
             self.settings.add(("candidates",), "no candidate is named; add candidates (--model provider/model)")
-        self._bound_answers()
-
-    def _bound_answers(self) -> None:
-        """Set the answer limit that golden_v1 requires; a judge that is also a candidate stays the same model."""
-        if self._is_golden:
-            self.judges = [self._bounded(judge) if judge in self.candidates else judge for judge in self.judges]
-            self.candidates = [self._bounded(candidate) for candidate in self.candidates]
-
-    def _bounded(self, model: ModelPlan) -> ModelPlan:
-        """Return the model with the default answer limit of a golden run when none is set; a function gets no limit."""
-        parameters = model.parameters
-        is_function = bool(model.provider) and provider_kind(find_provider(model.provider, self._declared)) == FUNCTIONS
-        if parameters.max_tokens is not None or is_function:
-            return model
-        longest = GOLDEN_MAX_TOKENS + (parameters.thinking_budget or 0)
-        return msgspec.structs.replace(model, parameters=msgspec.structs.replace(parameters, max_tokens=longest))
 
     def _load_file(self, path: str) -> None:
         place: Steps = ("run", "responses")
@@ -364,7 +424,8 @@ class _Planner:
     def _gates(self) -> tuple[Gates, tuple[str, ...]]:
         """Return the gates, and the names of those that the contract sets: only gates on the contract's own score."""
         given = msgspec.structs.asdict(self.settings.value.gates)
-        own = msgspec.structs.asdict(GOLDEN_GATES) if self._is_golden else {}
+        contract = msgspec.structs.asdict(GOLDEN_GATES) if self._is_golden else {}
+        own = {name: limit for name, limit in contract.items() if limit is not None}
         if self.profile is not None or self.code.grader is not None:
             own.pop("min_score", None)
         taken = tuple(name for name in own if given[name] is None)
@@ -395,7 +456,7 @@ class _Planner:
             "response_source": self._source,
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
-            "strict_parameters": value.strict_parameters or msgspec.UNSET,
+            "strict_parameters": value.strict_parameters,
             "gates": gates,
             "default_gates": default_gates,
             "criteria": tuple(dict.fromkeys(value.run.criteria)),

@@ -19,6 +19,7 @@ from assay.core.report import ValidationReport
 from assay.core.retention import RetentionSettings
 from assay.core.secrets import RedactRule
 from assay.core.settings import (
+    BUDGET_HINT,
     CacheSection,
     DatasetEntry,
     ModelEntry,
@@ -46,6 +47,7 @@ from assay.datasets.parsing.config import Interface
 from assay.datasets.parsing.formats import is_of_a_run, parse_yaml
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
 from assay.datasets.parsing.source import open_source
+from assay.engine.planning.http_endpoints import is_secret, literal_secrets
 from assay.store.redact import rule_problem, rule_problems
 
 _BAD: Any = object()
@@ -228,12 +230,12 @@ def _range_text(expected: inspect.IntType | inspect.FloatType) -> str:
 
 _NAME_IT = "keys do not belong in files: put it into an environment variable and name that in key_variable"
 WORDINGS: Wordings = {
-    RunFile: FieldAliases({"thresholds": "gates"}, {"budget": "write max_cost at the top of the file"}),
+    RunFile: FieldAliases({"thresholds": "gates"}, {"budget": BUDGET_HINT}),
     ProviderEntry: FieldAliases(
         {"api_key_env": "key_variable", "rpm": "requests_per_minute", "tpm": "tokens_per_minute"},
         {
             **dict.fromkeys(("api_key", "apikey", "key", "secret", "token", "access_token", "password"), _NAME_IT),
-            "region": "it is part of base_url, or for litellm of the model's extra_body (aws_region_name, vertex_location)",
+            "region": "it is part of base_url, of AWS_REGION, or for litellm of extra_body (aws_region_name, vertex_location)",
             "project": "send it in headers (OpenAI-Project), or for litellm in the model's extra_body (vertex_project)",
         },
     ),
@@ -297,10 +299,13 @@ def _refuse_secrets(members: RunFileMembers, found: FindingList) -> None:
     """Refuse keys in headers and request bodies, which are stored with the file like any other; `$NAME` is not a key."""
     for index, provider in enumerate(members.get("providers", ())):
         for name, text in (provider.get("headers", {}) if provider else {}).items():
-            if not text.startswith("$") and (re.search(_KEY_HEADERS, name) or re.search(_KEY_VALUE, text)):
+            if not text.startswith("$") and is_secret(name, text, key_names=_KEY_HEADERS, key_values=_KEY_VALUE):
                 path = ("providers", index, "headers", name)
                 hint = "write $NAME, the environment variable that holds it, or name that in key_variable"
                 found.add("unsupported_field", path, f"the header '{name}' seems to hold a key", hint=hint, on_key=True)
+        for member in literal_secrets(provider or {}, key_names=_KEY_HEADERS, key_values=_KEY_VALUE):
+            hint = "write ${NAME}, the environment variable that holds it"
+            found.add("unsupported_field", ("providers", index, *member), f"'{member[-1]}' seems to hold a key", hint=hint)
     for section in ("candidates", "judges"):
         for index, model in enumerate(members.get(section, ())):
             body = model.get("extra_body", {}) if isinstance(model, dict) else {}
@@ -486,6 +491,10 @@ class MergedSettings:
     def folder(self, path: Steps) -> Path:
         """Return the folder that a path at this place is relative to."""
         return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
+
+    def is_option(self, path: Steps) -> bool:
+        """Return True when a setting was given besides the run file, which it overrides."""
+        return self._option(path) is not None
 
     def _option(self, path: Steps) -> ExposedSetting | None:
         return self._options.get(path[:1]) or self._options.get(path[:2])

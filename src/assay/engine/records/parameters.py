@@ -4,15 +4,17 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from assay.core.manifest import NegotiatedModel
+from assay.core.manifest import LimitOrigin, NegotiatedModel
 from assay.core.model_call import Adjustment
 from assay.core.plan import ModelPlan, Plan
+from assay.core.provider import PROVIDERS
 from assay.core.settings import ModelParameters
+from assay.engine.records.redaction import RedactedPlan
+from assay.models.negotiation import REPLY_FORMATS
+from assay.models.rejections import MAX_TOKENS, REPLY_FORMAT
 from assay.store.ledger import Ledger
-from assay.store.redact import Redactor
 
 _PREFIX = "parameters"
-_MAX_TOKENS = "max_tokens"
 
 
 def save_adjustments(ledger: Ledger, model: str, adjustments: Iterable[Adjustment]) -> None:
@@ -36,25 +38,44 @@ def read_adjustments(notes: Mapping[str, str]) -> dict[str, tuple[Adjustment, ..
     return {model: tuple(adjustments) for model, adjustments in found.items()}
 
 
-def negotiated_models(plan: Plan, notes: Mapping[str, str], redactor: Redactor) -> tuple[NegotiatedModel, ...]:
+def negotiated_models(plan: Plan, notes: Mapping[str, str], shown: RedactedPlan) -> tuple[NegotiatedModel, ...]:
     """Describe for the manifest what was learned of each model, and which output limit it had."""
     learned = {
-        name: tuple(msgspec.structs.replace(adjustment, reason=redactor.text(adjustment.reason)) for adjustment in adjustments)
+        name: tuple(
+            msgspec.structs.replace(adjustment, reason=shown.redactor.text(adjustment.reason)) for adjustment in adjustments
+        )
         for name, adjustments in read_adjustments(notes).items()
     }
     models = {model.name: model for model in plan.models() if plan.takes_parameters(model)}
-    return tuple(_negotiated(model, learned.get(name, ())) for name, model in models.items())
+    judges = {judge.name for judge in plan.judges if _is_sent_schemas(plan, judge)}
+    return tuple(
+        _negotiated(shown.name(name), model, learned.get(name, ()), is_judge=name in judges) for name, model in models.items()
+    )
 
 
-def _negotiated(model: ModelPlan, adjustments: tuple[Adjustment, ...]) -> NegotiatedModel:
-    limits = [adjustment for adjustment in adjustments if adjustment.parameter == _MAX_TOKENS]
+def _is_sent_schemas(plan: Plan, judge: ModelPlan) -> bool:
+    """Tell whether assay chooses the form of a judge's replies: over HTTP, unless the plan's own members set it."""
+    kinds = [provider.kind for provider in plan.providers if provider.name == judge.provider]
+    is_set = judge.parameters.extra_body.keys() & {"response_format", "text", "output_config"}
+    return all(PROVIDERS[kind].vendor is not None for kind in kinds) and not is_set
+
+
+def _negotiated(name: str, model: ModelPlan, adjustments: tuple[Adjustment, ...], *, is_judge: bool) -> NegotiatedModel:
+    limit, origin = _output_limit(model, adjustments)
+    forms = [adjustment.value for adjustment in adjustments if adjustment.parameter == REPLY_FORMAT]
+    form = max(forms, key=REPLY_FORMATS.index, default=REPLY_FORMATS[0]) if is_judge else ""
+    return NegotiatedModel(name, adjustments, limit, origin, form)
+
+
+def _output_limit(model: ModelPlan, adjustments: Iterable[Adjustment]) -> tuple[int | None, LimitOrigin]:
+    limits = [adjustment for adjustment in adjustments if adjustment.parameter == MAX_TOKENS]
     numbers = [int(adjustment.value) for adjustment in limits if adjustment.value.isdecimal()]
     if numbers:
-        return NegotiatedModel(model.name, adjustments, min(numbers), "provider")
+        return min(numbers), "provider"
     is_omitted = any(adjustment.value == "omitted" for adjustment in limits)
     if model.parameters.max_tokens is not None and not is_omitted:
-        return NegotiatedModel(model.name, adjustments, model.parameters.max_tokens, "user")
-    return NegotiatedModel(model.name, adjustments)
+        return model.parameters.max_tokens, "user"
+    return None, "model"
 
 
 def sent_parameters(model: ModelPlan, adjustments: Iterable[Adjustment]) -> ModelParameters:

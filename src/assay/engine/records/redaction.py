@@ -64,12 +64,12 @@ OWN_NAMES = StructureFields()
 _CALLS = 4096
 """Ids of calls that are remembered: those of a run repeat from record to record, unless each has criteria of its own."""
 _replace = msgspec.structs.replace
-_USERS = frozenset(("system_prompt", "responses_path", "records", "suite", "base_url", "headers", "extra_body"))
+_USERS = frozenset(("system_prompt", "responses_path", "records", "suite", "base_url", "headers", "body", "extra_body"))
 """Members of a plan that hold free text or objects of the user."""
 _PLAN = StructureFields(
     terms=frozenset(Plan.__struct_fields__) - {"providers", "candidate", "judges"} - _USERS
     | {"name", "provider", "model", "kind", "key_variable", "reasoning_effort"},
-    free=frozenset(("headers", "extra_body")),
+    free=frozenset(("headers", "body", "extra_body")),
 )
 
 

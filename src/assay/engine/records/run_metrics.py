@@ -12,7 +12,7 @@ from assay.core.case import Case
 from assay.core.model_call import FailedReply, Reply, Usage
 from assay.core.outcome import Attempt, CriterionResult, Score
 from assay.core.plan import ComparisonPlan, Plan
-from assay.core.settings import Gates
+from assay.core.settings import Gates, ModelParameters
 from assay.core.summary import GateCheck
 from assay.datasets.parsing.checks import short
 from assay.engine.records.redaction import RedactedPlan
@@ -264,8 +264,8 @@ def _counted(count: int) -> str:
 
 
 EVAL_RESULTS = "eval_results.json"
-GOLDEN_MAX_TOKENS = 4_096
-"""Maximum tokens of an answer in a golden run whose request does not set it: the contract requires a true number."""
+NO_TOKEN_LIMIT = 1_000_000
+"""Stands for no limit where the contract requires a number: no model's answer is longer."""
 
 
 def why_no_eval_run(plan: Plan) -> str:
@@ -284,22 +284,16 @@ def why_no_eval_run(plan: Plan) -> str:
         return f"its cases pass with {PASS_SCORE}, and those of the run with {plan.case_pass_score}"
     if plan.profile is not None and plan.gates.min_score is not None:
         return f"its score threshold is one on the average score, and the run's is one on {plan.profile}"
-    return "" if _max_tokens(plan) else "the candidate has no max_tokens"
+    return ""
 
 
-def _max_tokens(plan: Plan) -> int | None:
-    """Return the answer limit, which the contract requires; for a function, which gets no limit, the contract's default."""
-    return plan.candidate.parameters.max_tokens or (None if plan.takes_parameters(plan.candidate) else GOLDEN_MAX_TOKENS)
-
-
-def eval_run_parameters(shown: RedactedPlan) -> GoldenParameters:
-    """Return the settings of the run; a panel's judges are named together."""
-    parameters = shown.plan.candidate.parameters
+def eval_run_parameters(shown: RedactedPlan, parameters: ModelParameters) -> GoldenParameters:
+    """Return the settings of the run, with the candidate's parameters as they were sent; a panel's judges are named together."""
     return GoldenParameters(
         assistant_model=shown.candidate.model,
         judge_model=", ".join(judge.model for judge in shown.judges),
         temperature=parameters.temperature,
-        max_tokens=_max_tokens(shown.plan),
+        max_tokens=parameters.max_tokens or NO_TOKEN_LIMIT,
         dataset_version=shown.datasets[0].dataset_version,
         **_thresholds(shown.plan.gates),
     )

@@ -136,7 +136,9 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
     """
     unknown = sorted({*options} - {*api.RunRequest.__struct_fields__, "judge"})
     if unknown:
-        raise UsageProblem(f"unknown option '{unknown[0]}'", hint="options are those of assay.run, such as judge='openai/gpt-5'")
+        raise UsageProblem(
+            f"unknown option '{unknown[0]}'", hint="options are those of assay.run, such as judge='openai/gpt-6-sol'"
+        )
     # The slim client lacks the package of scorers.
     try:
         scorers = imported("mlflow.genai.scorers")

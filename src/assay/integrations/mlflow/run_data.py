@@ -117,6 +117,9 @@ def _further(summary: Summary) -> Iterator[tuple[str, float]]:
     yield from _rates(summary)
     names = ("error_rate", "n_scored", "n_unscored", "invalid_records", "skipped_records")
     yield from _own({name: getattr(summary, name) for name in names}).items()
+    if summary.truncated is not None:
+        figures = msgspec.structs.asdict(summary.truncated)
+        yield from ((f"truncated/{name}", value) for name, value in _own(figures).items())
     for kind, times in summary.latency_ms.by_name().items():
         yield from ((f"latency_ms/{kind}/{name}", value) for name, value in _own(times.figures()).items())
     for kind, tokens in summary.tokens.by_name().items():
@@ -227,6 +230,7 @@ def _parameters(manifest: Manifest, golden: Mapping[str, object]) -> dict[str, s
         "pass_rate_threshold": gates.get("pass_rate"),
         "score_threshold": gates.get("min_score"),
         "max_error_rate": gates.get("max_error_rate"),
+        "max_truncated": gates.get("max_truncated"),
         **golden,
     }
     further = {

@@ -152,5 +152,7 @@ def _figures(run: RunReader) -> Iterator[str]:
                 yield f"| {name} | {metric_text(metric, is_rate=is_rate)} | {metric.n:,} |\n"
         invalid, total = run.result.counts.invalid_records, summary.total_records
         yield f"| invalid_records, not in this table | {invalid:,} | {total:,} |\n"
+        if summary.truncated is not None:
+            yield f"| truncated answers | {summary.truncated.n:,} | {summary.truncated.n_answers:,} |\n"
         yield f"| error_rate | {rate(summary.error_rate)} | {total:,} |\n"
     yield f"\n{INTERVALS_NOTE}.\n"

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.api import RunReader
-from assay.core.summary import Interval, MeanBounds, ProfileSummary, SliceValues, Summary
+from assay.core.summary import Interval, MeanBounds, ProfileSummary, SliceValues, Summary, TruncationSummary
 from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.surfaces.exports.sheets import SheetColumn
@@ -60,6 +60,8 @@ def summary_rows(run: RunReader) -> Iterator[Line]:
         "meaning": "errors and cancelled records, as a share of all records",
     }
     yield from _rates(summary)
+    if summary.truncated is not None:
+        yield from _truncated(summary.truncated)
     if summary.profile is not None:
         yield _profile(summary.profile)
     yield from _spent(summary)
@@ -73,6 +75,24 @@ def summary_rows(run: RunReader) -> Iterator[Line]:
     note = decision_note(view)
     if note:
         yield {"figure": "note", "meaning": note}
+
+
+def _truncated(truncated: TruncationSummary) -> Iterator[Line]:
+    yield {
+        "figure": "truncated",
+        "value": truncated.n,
+        "n": truncated.n_answers,
+        "meaning": "answers that were cut off at the output limit",
+    }
+    yield {"figure": "truncated_share", "value": truncated.share, "n": truncated.n_answers, "meaning": "their share of the answers"}
+    for name, what in (("pass_rate", "pass rate"), ("score_mean", "mean score from 0 to 1"), ("raw_score_mean", "mean score")):
+        meaning = f"{what} of the whole answers"
+        yield {
+            "figure": f"{name}_without_truncated",
+            "value": getattr(truncated, f"{name}_without"),
+            "n": truncated.n_without,
+            "meaning": meaning,
+        }
 
 
 class _Rate(msgspec.Struct, frozen=True, kw_only=True):

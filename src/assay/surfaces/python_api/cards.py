@@ -46,7 +46,7 @@ MAX_GROUPS = 8
 _CHARTS = ("distribution", "slices.svg", "ranking")
 # A notebook has no command line, so hints that name options are given in its own words.
 _REASONS = {
-    NO_GATES: "pass_rate, min_score and max_error_rate set them",
+    NO_GATES: "pass_rate, min_score, max_error_rate and max_truncated set them",
     UNFINISHED: "{}: continue with run.resume()",
 }
 """Reasons in the words of Python and not of the command line."""

@@ -48,6 +48,7 @@ from assay.presentation.run import (
     ranking_sections,
     shared_mean,
     slice_table,
+    truncation_text,
     worst_table,
 )
 from assay.presentation.run_report import RunReport
@@ -101,6 +102,7 @@ def run_markdown(
     yield from _subject(views[0])
     yield from _profiles(views)
     yield from _unscored(views)
+    yield from _truncated(views)
     yield from _rankings(views)
     for path, title in images.items():
         # A path may hold spaces and parentheses; in angle brackets and quoted it stays one link.
@@ -157,6 +159,15 @@ def _unscored(views: Sequence[RunReport]) -> Iterator[str]:
         rate = bounds_text(summary.pass_rate_bounds, is_rate=True)
         mean = bounds_text(summary.score_mean_bounds, scale=summary.scale)
         yield f"- {summary.n_unscored:,} unscored · {_name(view)}: pass rate {rate} · mean score {mean}\n"
+
+
+def _truncated(views: Sequence[RunReport]) -> Iterator[str]:
+    """Write how many answers were cut off at the output limit."""
+    graded = [(view, view.summary) for view in views if view.summary is not None and not view.is_ranking]
+    found = [(view, summary, summary.truncated) for view, summary in graded if summary.truncated and summary.truncated.n]
+    yield from ("\n",) if found else ()
+    for view, summary, truncated in found:
+        yield f"- Truncated · {_name(view)}: {truncation_text(truncated, scale=summary.scale)}\n"
 
 
 def _rankings(views: Sequence[RunReport]) -> Iterator[str]:
