@@ -204,7 +204,7 @@ def test_a_setting_that_is_rejected_fails_a_strict_run_and_its_resumption(tmp_pa
         for attempt in (1, 2):
             (result,) = api.run(tmp_path / "run.yaml", runs_dir=str(tmp_path / "runs"), run_id="r")
             assert (result.state, result.is_resumable, provider.rejections) == ("failed", True, attempt)
-            assert "rejects 'temperature', which is set" in result.problem
+            assert "rejects the calls to 'openai/new': 'temperature' is set, and the run's parameters are strict" in result.problem
 
 
 def test_a_strict_run_leaves_a_preference_of_a_contract_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
