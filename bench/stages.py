@@ -16,10 +16,10 @@ from typing import Any
 import orjson
 
 from assay.datasets.conversation_v1.fast import fast_path_for
-from assay.datasets.legal_eval_v1.fast import KIND
+from assay.datasets.legal_eval_v1.fast import ROW_SCHEMA
 from assay.datasets.parsing.config import ValidationConfig
-from assay.datasets.parsing.fast_path import RowSchema, _seams, _write_sorted, _write_values
-from assay.datasets.parsing.hashing import scan_values, settle_whole_floats
+from assay.datasets.parsing.fast_path import RowSchema, _count_row_lines, _write_sorted, _write_values
+from assay.datasets.parsing.hashing import convert_whole_floats, scan_values
 from assay.datasets.parsing.scan import LineScanner
 from assay.datasets.parsing.source import BATCH_BYTES, LineBlock, open_source
 from generate import dataset
@@ -68,10 +68,10 @@ def _cells(share: float, yardstick: float) -> tuple[str, str]:
 
 def _kind(name: str) -> RowSchema[Any]:
     if name == "legal":
-        return KIND
+        return ROW_SCHEMA
     fast_path = fast_path_for(ValidationConfig())
     assert fast_path is not None
-    return fast_path._kind
+    return fast_path._schema
 
 
 def _shares(path: Path, kind: RowSchema[Any]) -> tuple[Stages, float]:
@@ -112,11 +112,11 @@ def _costs(path: Path, kind: RowSchema[Any], scanner: LineScanner) -> Stages:
     blocks: Iterator[LineBlock | None] = open_source(path).blocks()
     while block := timed("reading blocks", next, blocks, None):
         rows = timed("typed decoding", kind.decoder.decode_lines, block.view)
-        timed("line feeds between rows", _seams, block, kind.brackets)
-        written = timed("rules that types cannot say", kind.proved, rows)
+        timed("line feeds between rows", _count_row_lines, block, kind.brackets)
+        written = timed("rules that types cannot say", kind.count_strings, rows)
         timed("strings of the text, escaped NUL", scanner.scan, block.view)
         timed(HASHES[0], scan_values, written.others)
-        timed(HASHES[0], settle_whole_floats, written.numbered, kind.number)
+        timed(HASHES[0], convert_whole_floats, written.numbered, kind.number)
         timed(OPEN, scanner.strings, timed(OPEN, _write_values, written.others))
         texts = timed("writing sorted", list, map(_write_sorted, rows))
         timed("SHA-256", _digests, texts)

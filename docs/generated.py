@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "docs" / "images" / "house.svg"
 SCHEMA = ROOT / "src" / "assay" / "schemas" / "run_file.schema.json"
 PAGE = ROOT / "docs" / "reference" / "run-file.md"
+PROVIDERS_PAGE = ROOT / "docs" / "reference" / "providers.md"
 COMMANDS = ROOT / "docs" / "reference" / "run.md"
 _TABLE = re.compile(r"(?P<mark><!-- (?P<what>[\w ]+) -->\n\n)(?:\|.*\n)+")
 """A mark that no reader sees, and the table below it."""
@@ -30,14 +31,20 @@ def generated() -> dict[Path, str]:
     tables = {f"keys of {name}": _keys(name, component) for name, component in schema["$defs"].items()}
     tables["kinds of providers"] = _kinds()
     tables["settings given elsewhere"] = _given_elsewhere()
-    page = _TABLE.sub(lambda found: found["mark"] + "".join(f"{row}\n" for row in tables[found["what"]]), PAGE.read_text("utf-8"))
+    tables["addresses of providers"] = _addresses()
     commands = _with_options(COMMANDS.read_text("utf-8"))
     return {
         SCHEMA: json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n",
-        PAGE: current(page),
+        PAGE: current(_with_tables(PAGE, tables)),
+        PROVIDERS_PAGE: current(_with_tables(PROVIDERS_PAGE, tables)),
         COMMANDS: current(commands),
         HOUSE: house_svg(),
     }
+
+
+def _with_tables(page: Path, tables: dict[str, Iterator[str]]) -> str:
+    """A page with its tables made anew."""
+    return _TABLE.sub(lambda found: found["mark"] + "".join(f"{row}\n" for row in tables[found["what"]]), page.read_text("utf-8"))
 
 
 def _keys(name: str, component: dict[str, Any]) -> Iterator[str]:
@@ -65,6 +72,35 @@ def _kinds() -> Iterator[str]:
         key = " or ".join(f"`{name}`" for name in row.vendor.key_variables()) if row.vendor else ""
         url = " or ".join(f"`{name}`" for name in (*row.vendor.region_variables[:1], row.vendor.url_variable)) if row.vendor else ""
         yield f"| **`{kind}`** | {row.words} | {key} | {url} | {'yes' if row.batches else ''} |"
+
+
+_PROTOCOLS = {
+    "openai_chat": "chat completions",
+    "openai_responses": "responses",
+    "anthropic": "messages",
+    "gemini": "Gemini generateContent",
+    "bedrock": "Bedrock Converse",
+}
+"""What the modules of HTTP providers speak."""
+
+
+def _addresses() -> Iterator[str]:
+    yield "| provider | protocol | address | environment |"
+    yield "|---|---|---|---|"
+    for kind, row in PROVIDERS.items():
+        if row.vendor is None:
+            continue
+        vendor = row.vendor
+        keys = " or ".join(f"`{name}`" for name in vendor.key_variables())
+        needed = f"key {keys}{' (not needed)' if vendor.is_keyless else ''}"
+        more = {
+            "region": vendor.region_variables,
+            "address": (vendor.url_variable,),
+            "version": vendor.version_variables,
+        }
+        others = [f"{what} {' or '.join(f'`{name}`' for name in names)}" for what, names in more.items() if names]
+        address = f"`{vendor.url}`" if vendor.url else "of the resource"
+        yield f"| **`{kind}`** | {_PROTOCOLS[row.home]} | {address} | {'; '.join([needed, *others])} |"
 
 
 def _given_elsewhere() -> Iterator[str]:

@@ -1,10 +1,7 @@
 """Official scores of runs with failures of every kind, given at once or to a run that has ended."""
 
 import json
-import re
-import shutil
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,20 +10,16 @@ import msgspec
 import pytest
 
 from assay import api
-from assay.core.case import Criterion
 from assay.core.contract import MANIFEST
-from assay.core.errors import RunSealed, UsageProblem
+from assay.core.errors import UsageProblem
 from assay.core.plan import plan_sha256, read_plan
 from assay.core.run_result import RunResult
 from assay.engine.finalization.artifact_lines import VOLATILE_FIELDS
 from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.engine.records.run_metrics import profiler_of
 from assay.store.artifacts import ARTIFACTS, AttemptChain, StagingFolder
 from assay.store.retention import purgeable
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
-from tests.engine.run_settings import mcq_row, problems_of, write_golden, write_rows
-from tests.grading.driving import rubric_case
-from tests.models.asking import plan_of, provider_of
+from tests.engine.run_settings import mcq_row, problems_of, write_rows
 
 DAY = 86_400
 WHOLE = (("Good", 4), ("Bad", 4), ("Good too", -2))
@@ -178,37 +171,6 @@ def test_such_a_score_is_flagged_and_given_later_too(tmp_path: Path) -> None:
     assert scores(again) == {"whole": 0.4, "negative": 0.75, "zero": "no_weight"}
 
 
-@pytest.mark.parametrize("compat", [False, True])
-def test_what_nobody_was_asked_about_has_no_score_in_either(tmp_path: Path, *, compat: bool) -> None:
-    finished = run_all(tmp_path, *POINTLESS)
-    rescored = api.rescore(finished.run_dir, profile="apex_v1", compat=compat)
-    assert scores(rescored) == {
-        "whole": pytest.approx(200 / 3),
-        "negative": "rubric_without_points",
-        "zero": "rubric_without_points",
-    }
-
-
-def test_a_record_that_failed_says_what_it_could_have_had_and_the_headline_what_that_changes(tmp_path: Path) -> None:
-    finished = run_all(tmp_path, *ROWS, profile="prbench")
-    lines = list(api.open_run(finished.run_dir).predictions())
-    assert {line.record_id for line in lines if line.profile_bounds is not msgspec.UNSET} == {
-        line.record_id for line in lines if line.profile_unscored not in (None, "no_positive_weight")
-    }
-    bounds, headline = finished.metrics["profile"]["headline_bounds"], finished.metrics["profile"]["headline"]
-    assert bounds["worst"] < headline < bounds["best"]
-    assert api.replay(finished.run_dir) == []
-
-
-def test_what_was_cancelled_has_not_failed(first: RunResult) -> None:
-    line = next(api.open_run(first.run_dir).predictions())
-    line.status, line.error_code = "cancelled", "max_cost"
-    profiler = profiler_of(plan_of(provider_of("scripted"), profile="prbench", compat=True))
-    assert profiler is not None
-    profiler.apply(line, rubric_case(criteria=(Criterion("c0", "Good"),)), {})
-    assert (line.profile_score, line.profile_unscored) == (None, "max_cost")
-
-
 def test_a_judge_whose_replies_cannot_be_attributed_gives_no_score(tmp_path: Path) -> None:
     row = rubric_row("secret", TORN)
     row["rubric"][0]["id"] = "jane.doe@example.org"
@@ -259,51 +221,6 @@ def test_a_run_rescored_twice_expires_with_the_first(first: RunResult) -> None:
 
 def ended_at(result: RunResult) -> float:
     return datetime.fromisoformat(document(result, "run_manifest.json")["completed_at"]).timestamp()
-
-
-def test_golden_results_carry_the_id_of_the_new_run(tmp_path: Path) -> None:
-    (finished,) = api.run(
-        write_golden(tmp_path / "g.json"), model="scripted/echo", judge="scripted/judge-4", runs_dir=str(tmp_path / "runs")
-    )
-    rescored = api.rescore(finished.run_dir, profile="judge_1_5", run_id="official")
-    old, new = document(finished, "eval_results.json"), document(rescored, "eval_results.json")
-    assert (new["run_id"], rescored.metrics["profile"]["headline"]) == ("official", 4.0)
-    assert (old["results"], old["parameters"]["score_threshold"]) == (new["results"], 3.5)
-
-
-def test_golden_results_of_the_new_run_are_decided_by_its_gates(tmp_path: Path) -> None:
-    golden, runs = write_golden(tmp_path / "g.json"), str(tmp_path / "runs")
-    (finished,) = api.run(golden, model="scripted/echo", judge="scripted/judge-3", pass_rate=0.0, runs_dir=runs)
-    rescored = api.rescore(finished.run_dir, profile="judge_1_5")
-    decided = [document(one, "eval_results.json")["metrics"]["overall_passed"] for one in (finished, rescored)]
-    assert decided == [finished.gate.passed, rescored.gate.passed] == [False, True]
-
-
-def test_the_answers_to_one_record_count_by_their_median(tmp_path: Path) -> None:
-    levels = tuple((f"level {level}.", 1) for level in (1, 2, 3, 4))
-    finished = run_all(tmp_path, rubric_row("levels", levels), speaker=climber(), repeat=3, profile="apex_v1")
-    assert sorted(line.profile_score for line in api.open_run(finished.run_dir).predictions()) == [25.0, 50.0, 100.0]
-    profile = finished.metrics["profile"]
-    assert (profile["headline"], profile["n"], profile["n_scored"]) == (50.0, 1, 3)
-    again = api.rescore(finished.run_dir, profile="apex_v1", compat=True)
-    assert (again.metrics["profile"]["headline"], api.verify(again.run_dir), api.replay(again.run_dir)) == (50.0, [], [])
-    assert again.metrics["repeats"] == finished.metrics["repeats"]
-    with pytest.raises(PlanProblems, match=r"but 1 record is graded by a rubric: 'levels'$"):
-        api.rescore(finished.run_dir, profile="lexam_mcq")
-
-
-def climber() -> Callable[[StubRequest], StubAnswer]:
-    """A candidate whose answers reach the levels 1, 2 and 4, and a judge who sees that."""
-    reached = iter((1, 2, 4))
-
-    def speak(request: StubRequest) -> StubAnswer:
-        if request.body["model"] == "candidate":
-            return f"I reach {next(reached)}!"
-        text = request.body["messages"][-1]["content"]
-        level, reach = (int(re.search(pattern, text)[1]) for pattern in (r"level (\d)\.", r"I reach (\d)!"))  # type: ignore[index]
-        return json.dumps({"criteria_met": reach >= level, "explanation": "It is so."})
-
-    return speak
 
 
 # Gates
@@ -362,23 +279,6 @@ def test_settings_of_a_profile_are_checked_before_any_call(tmp_path: Path, optio
     assert found.startswith(problem)
 
 
-def test_a_run_that_was_changed_is_not_rescored(first: RunResult, tmp_path: Path) -> None:
-    copy = tmp_path / "runs" / "copy"
-    shutil.copytree(first.run_dir, copy)
-    (copy / "predictions.jsonl").chmod(0o644)
-    (copy / "predictions.jsonl").write_text("")
-    with pytest.raises(UsageProblem, match=r"run 'copy' is not as it was published: predictions\.jsonl"):
-        api.rescore(str(copy), profile="prbench")
-
-
-def test_a_run_whose_records_were_purged_is_not_rescored(first: RunResult, tmp_path: Path) -> None:
-    copy = tmp_path / "runs" / "copy"
-    shutil.copytree(first.run_dir, copy)
-    api.purge(tmp_path / "runs", run_name="copy", reason="a test")
-    with pytest.raises(UsageProblem, match="of run 'copy' were removed by retention"):
-        api.rescore("copy", profile="prbench", runs_dir=tmp_path / "runs")
-
-
 def as_of_an_earlier_version(finished: RunResult, target: Path) -> Path:
     """The run as it would be if the attempt log had the providers' bodies in the place of the judges' words."""
     old, chain = Path(finished.run_dir), AttemptChain()
@@ -404,17 +304,3 @@ def test_bodies_of_providers_are_not_taken_for_the_words_of_judges(tmp_path: Pat
     with pytest.raises(UsageProblem, match="an earlier version kept the providers' whole replies"):
         api.rescore(str(earlier), profile="prbench", compat=True)
     assert api.rescore(str(earlier), profile="prbench").metrics["profile"]["n"] == 2
-
-
-def test_a_run_of_that_name_is_not_written_again(first: RunResult) -> None:
-    with pytest.raises(RunSealed, match="run 'first' exists already"):
-        api.rescore(first.run_dir, profile="prbench", run_id="first")
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [({"profile": "mmlu"}, "unknown profile 'mmlu'"), ({"profile": "prbench", "min_score": 50}, "50 is not on the scale 0-1")],
-)
-def test_wrong_options_are_refused(first: RunResult, options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(UsageProblem, match=problem):
-        api.rescore(first.run_dir, **options)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from assay import api
-from assay.core.errors import LedgerUnavailable, RunNotFound, UsageProblem
+from assay.core.errors import LedgerUnavailable, UsageProblem
 from assay.core.run_result import RunResult
 from assay.engine.execution.run import seal
 from assay.engine.execution.run_context import RunEnvironment
@@ -115,31 +115,6 @@ def test_whoever_may_only_use_the_tables_can_keep_a_run_in_them(job: Job, databa
         connection.execute(f"CREATE ROLE {role} LOGIN")
         connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
     assert run(job, name_of(job), ledger=database.address.replace("assay@", f"{role}@")).is_finished
-
-
-def test_a_run_that_was_killed_goes_on_without_being_told_where_its_ledger_is(
-    job: Job, provider: CountingProvider, database: Database
-) -> None:
-    expected = peaceful(job)
-    start_and_kill(job, name_of(job), provider)
-    assert rows_of(database, name_of(job)) == (42, "running")
-    listed = {listing.run_id: listing.state for listing in api.list_runs(job.runs)}
-    assert listed == {"peaceful": "completed_with_failures", name_of(job): "running"}
-    api.resume(name_of(job), runs_dir=job.runs)
-    assert problems_of(job, name_of(job), expected) == []
-
-
-def test_another_machine_finds_a_run_by_its_id_in_the_ledger_of_its_environment(
-    job: Job, provider: CountingProvider, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start_and_kill(job, name_of(job), provider)
-    elsewhere = job.folder / "elsewhere"
-    with pytest.raises(RunNotFound):
-        api.open_run(name_of(job), runs_dir=elsewhere)
-    monkeypatch.setenv("ASSAY_LEDGER", database.address)
-    assert api.open_run(name_of(job), runs_dir=elsewhere).result.state == "running"
-    with pytest.raises(RunNotFound):
-        api.open_run("no-such-run", runs_dir=elsewhere)
 
 
 def seal_elsewhere(run_id: str, runs: Path, database: Database) -> None:
@@ -248,14 +223,6 @@ def test_a_password_is_taken_from_the_environment_and_kept_nowhere(
     run(job, name_of(job), ledger=address)
     written = b"".join(path.read_bytes() for path in job.runs.rglob("*") if path.is_file())
     assert SECRET.encode() not in written
-
-
-@pytest.mark.parametrize("address", ["sqlite:///x", "http://127.0.0.1/"])
-def test_what_is_no_address_of_postgresql_is_refused_before_any_call(job: Job, provider: CountingProvider, address: str) -> None:
-    with pytest.raises(UsageProblem, match="not an address of PostgreSQL"):
-        run(job, "x", ledger=address)
-    assert provider.calls.total() == 0
-    assert list(api.list_runs(job.runs)) == []
 
 
 def test_a_run_whose_database_was_lost_is_failed_when_it_is_back_and_can_be_resumed(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.runs import RunCounts
-from assay.metrics.summary import RecordColumns, RecordFacts
+from assay.metrics.summary import RecordFacts
 from tests.metrics.documents import summarize, summarize_slices
 
 
@@ -170,21 +170,6 @@ def test_the_same_records_and_seed_give_the_same_bytes() -> None:
     assert summarize(facts, seed=3)["score_mean_interval"] != summarize(facts, seed=4)["score_mean_interval"]
 
 
-def test_columns_may_be_filled_record_by_record() -> None:
-    columns = RecordColumns()
-    for facts in MIXED:
-        columns.append(facts)
-    assert summarize(columns) == summarize(MIXED)
-
-
-def test_what_only_a_late_record_knows_is_unknown_of_all_before_and_after() -> None:
-    known = graded(5, cost=0.5, judge_latency_ms=7.0, cluster="c")
-    summary = summarize([*[graded(4)] * 700, known, *[without_score("timeout", error_code="timeout")] * 300])
-    assert summary["cost_usd"] == {"sum": 0.5, "mean": 0.5, "n_known": 1, "n_unknown": 1000}
-    assert (summary["latency_ms"]["judge"]["n"], summary["errors"]) == (1, {"timeout": 300})
-    assert (summary["n_scored"], summary["pass_rate_cluster_interval"]["n"]) == (701, 701)
-
-
 def test_clusters_widen_the_interval_when_their_records_agree() -> None:
     facts = [graded(5 if number % 10 < 5 else 1, cluster=str(number % 10)) for number in range(200)]
     summary = summarize(facts)
@@ -213,15 +198,6 @@ def test_no_number_is_nan_and_the_parts_make_the_whole(facts: list[RecordFacts])
     assert math.isclose(
         sum(level["count"] for levels in summary["score_distribution"].values() for level in levels), summary["n_scored"]
     )
-
-
-def test_what_only_a_later_record_knows_stays_with_that_record() -> None:
-    known = graded(4, latency_ms=70.0, cost=0.25, error_code="late", cluster="c", slices={"part": ("second",)})
-    found = [graded(5, slices={"part": ("first",)}), known, graded(2, slices={"part": ("third",)})]
-    first, second, third = sorted(summarize_slices(found)["slices"]["part"]["values"], key=lambda part: part["value"])
-    assert [part["latency_ms"]["model"]["max"] for part in (first, second, third)] == [None, 70.0, None]
-    assert [part["cost_usd"]["sum"] for part in (first, second, third)] == [None, 0.25, None]
-    assert [part["errors"] for part in (first, second, third)] == [{}, {"late": 1}, {}]
 
 
 def by_statsmodels(values: list[float], clusters: list[int] | None = None) -> float:

@@ -2,20 +2,18 @@
 
 import asyncio
 import socket
-import subprocess
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from assay.core.model_call import ModelFailure
 from assay.core.plan import Plan
-from assay.models.endpoint import endpoint_problems
+from assay.models import http_client
 from assay.models.http_client import Dialer, ExchangeFailed, HttpPool, HttpReply
 from tests.models.asking import ENVIRON, class_of, plan_of, provider_of, reply_to
 from tests.models.faulty_provider import (
@@ -230,50 +228,6 @@ def test_a_trusted_certificate_lets_the_answer_through(monkeypatch: pytest.Monke
         assert reply_to(plan_of(provider_of("openai", url))).text == "4"
 
 
-def test_a_certificate_of_requests_ca_bundle_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
-    with faulty_provider(send(OK), tls=True) as url:
-        assert reply_to(plan_of(provider_of("openai", url))).text == "4"
-
-
-def test_a_folder_of_certificates_in_requests_ca_bundle_is_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    command = ["openssl", "x509", "-subject_hash", "-noout", "-in", str(CERTIFICATE)]
-    name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    (tmp_path / f"{name}.0").write_bytes(CERTIFICATE.read_bytes())
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path))
-    with faulty_provider(send(OK), tls=True) as url:
-        assert reply_to(plan_of(provider_of("openai", url))).text == "4"
-
-
-@pytest.mark.parametrize("named_by", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
-def test_ssl_cert_file_and_requests_ca_bundle_are_both_trusted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named_by: str
-) -> None:
-    other = tmp_path / "other.pem"
-    made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=another CA"]
-    command = ["openssl", "req", "-x509", *made, "-keyout", str(tmp_path / "other.key"), "-out", str(other)]
-    subprocess.run(command, check=True, capture_output=True)
-    for variable in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
-        monkeypatch.setenv(variable, str(CERTIFICATE if variable == named_by else other))
-    with faulty_provider(send(OK), tls=True) as url:
-        assert reply_to(plan_of(provider_of("openai", url))).text == "4"
-
-
-def test_a_bundle_that_cannot_be_used_is_a_problem_before_any_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    empty = tmp_path / "empty.pem"
-    empty.touch()
-    provider = provider_of("openai", "https://127.0.0.1:9/v1")
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "missing.pem"))
-    assert endpoint_problems(provider, {}) == [
-        f"REQUESTS_CA_BUNDLE is '{tmp_path}/missing.pem', which cannot be used: no such file or directory"
-    ]
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(empty))
-    assert endpoint_problems(provider, {}) == [f"REQUESTS_CA_BUNDLE is '{empty}', which cannot be used: it holds no certificate"]
-
-
 def test_a_proxy_gets_the_name_of_the_host_and_its_own_password_but_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     with faulty_provider(send(OK), tls=True) as url, tunnelling_proxy() as (proxy, asked):
@@ -304,6 +258,29 @@ def test_an_answer_that_comes_after_its_connection_was_idle_is_not_taken_for_ano
     sent = threading.Event()
     with faulty_provider(send_late(OK, OK, 0.05, sent=sent), send(OK)) as url:
         assert statuses(url, times=2, awaited=sent) == [200, 200]
+
+
+def test_an_answer_that_comes_soon_after_another_is_not_taken_for_that_of_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Longer than by default, so that the late answer of a busy machine is still in time.
+    monkeypatch.setattr(http_client, "SETTLE_SECONDS", 0.5)
+    with faulty_provider(send_late(OK, http(b"{}", status=418), 0.05), send(OK)) as url:
+        assert statuses(url, times=2) == [200, 200]
+
+
+def test_connections_that_settle_are_at_most_as_many_as_there_are_requests() -> None:
+    async def asked(url: str) -> None:
+        pool = HttpPool(url, seconds=60.0)
+
+        async def work() -> None:
+            for _ in range(25):
+                await pool.send(pool.head("GET", url, {}) + b"\r\n")
+
+        await asyncio.gather(*(work() for _ in range(8)))
+        await pool.close()
+
+    with counting_provider(OK) as (url, requests):
+        asyncio.run(asked(url))
+    assert (sum(requests), 8 <= len(requests) <= 16) == (200, True)
 
 
 def test_bytes_that_nobody_has_read_yet_answer_no_other_request() -> None:

@@ -67,11 +67,6 @@ def test_the_messages_and_every_parameter_are_sent() -> None:
     }
 
 
-def test_members_of_the_extra_body_are_sent_as_they_are_and_win() -> None:
-    body = sent("openai", parameters=ModelParameters(temperature=0.5, extra_body={"temperature": 1, "top_k": 5}))
-    assert (body["temperature"], body["top_k"]) == (1, 5)
-
-
 def test_no_temperature_is_sent_where_the_plan_leaves_it_to_the_provider() -> None:
     assert "temperature" not in sent("openai", parameters=ModelParameters(temperature=None))
 
@@ -125,17 +120,6 @@ def test_headers_of_the_plan_are_sent_and_may_name_a_variable() -> None:
         reply_to(plan_of(provider_of("openai", stub.base_url, headers=headers)))
     received = stub.requests[0].headers
     assert (received["x-project"], received["api-key"]) == ("alpha", KEY)
-
-
-def test_a_query_in_the_address_stays_behind_the_path() -> None:
-    with StubProvider() as stub:
-        reply_to(plan_of(provider_of("openai", f"{stub.base_url}/?api-version=1")))
-    assert stub.requests[0].path == "/v1/chat/completions?api-version=1"
-
-
-def test_the_whole_body_is_kept_where_the_plan_wants_it() -> None:
-    with StubProvider("Four.") as stub:
-        assert '"content": "Four."' in reply_to(plan_of(provider_of("openai", stub.base_url), keep_raw=True)).raw
 
 
 def test_an_answer_that_ran_out_of_tokens_is_flagged() -> None:

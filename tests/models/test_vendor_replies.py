@@ -1,6 +1,5 @@
 """Replies of every vendor in its own form: the answer without thoughts, all tokens, filters, and errors in its envelope."""
 
-import asyncio
 import json
 import os
 from collections import Counter
@@ -12,12 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from assay.core.model_call import ModelFailure, Reply, Usage
-from assay.core.plan import Plan
 from assay.core.provider import PROVIDERS, ProviderKind
-from assay.core.settings import ModelParameters
-from assay.models import open_models
-from assay.testing import StubProvider, StubReply
-from tests.models.asking import ENVIRON, SCHEMA, ask_of, plan_of, provider_of, reply_to
+from tests.models.vendor_replies import conversed, generated, read, sent
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "provider_replies"
 HOSTS: dict[str, ProviderKind] = {
@@ -33,28 +28,11 @@ HOSTS: dict[str, ProviderKind] = {
 """Whose recorded chat completions are read as those of a row; other hosts as those of OpenAI."""
 
 
-def read(kind: ProviderKind, body: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Reply | ModelFailure:
-    with StubProvider([StubReply(status=status, body=body, headers=headers or {})]) as stub:
-        try:
-            return reply_to(plan_of(provider_of(kind, stub.base_url)))
-        except ModelFailure as failure:
-            return failure
-
-
 def completion(
     content: object = "4", *, finish: str = "stop", usage: dict[str, Any] | None = None, **message: Any
 ) -> dict[str, Any]:
     choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
     return {"id": "1", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": usage}
-
-
-def generated(*parts: dict[str, Any], finish: str = "STOP", **usage: int) -> dict[str, Any]:
-    candidate = {"content": {"role": "model", "parts": list(parts)}, "finishReason": finish, "index": 0}
-    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-x", "responseId": "r-1"}
-
-
-def conversed(*blocks: dict[str, Any], stop: str = "end_turn", **usage: int) -> dict[str, Any]:
-    return {"output": {"message": {"role": "assistant", "content": list(blocks)}}, "stopReason": stop, "usage": usage}
 
 
 def tokens(prompt: int, written: int, total: int | None = None, **more: Any) -> dict[str, Any]:
@@ -219,7 +197,7 @@ ENDS: list[tuple[ProviderKind, dict[str, Any], str]] = [
     ("google", generated(CALL), "tool_call_only"),
     ("google", generated(CALL, finish="UNEXPECTED_TOOL_CALL"), "tool_call_only"),
     ("google", {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}, "tool_call_only"),
-    ("google", {"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS"}]}, "empty_answer"),
+    ("google", {"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS"}]}, "answer_truncated"),
     ("google", generated({"inlineData": {"mimeType": "image/png", "data": ""}}), "empty_answer"),
     ("google", {"usageMetadata": {"promptTokenCount": 9}}, "internal_error"),
     ("bedrock", conversed({"text": "Blocked."}, stop="guardrail_intervened"), "content_filtered"),
@@ -236,7 +214,7 @@ ENDS: list[tuple[ProviderKind, dict[str, Any], str]] = [
     ),
     ("azure", completion("", finish="content_filter"), "content_filtered"),
     ("deepseek", completion("", finish="insufficient_system_resource"), "service_unavailable"),
-    ("mistral", completion([{"type": "thinking", "thinking": []}], finish="length"), "empty_answer"),
+    ("mistral", completion([{"type": "thinking", "thinking": []}], finish="length"), "answer_truncated"),
     ("groq", completion(None, finish="tool_calls", tool_calls=[{"id": "1", "function": {"name": "look"}}]), "tool_call_only"),
 ]
 
@@ -324,70 +302,7 @@ def test_an_error_is_read_in_its_vendors_envelope(kind: ProviderKind, status: in
     assert "no explanation" not in failure.message
 
 
-def test_a_wait_in_googles_details_is_followed() -> None:
-    failure = read("google", {"error": {"code": 429, "details": [{"retryDelay": "7s"}]}}, status=429)
-    assert isinstance(failure, ModelFailure)
-    assert (failure.retry_after, failure.is_exhausted) == (7.0, False)
-
-
-def test_bedrocks_request_id_is_that_of_its_header() -> None:
-    failure = read("bedrock", {"message": "x"}, status=400, headers={"x-amzn-RequestId": "id-1"})
-    assert isinstance(failure, ModelFailure)
-    assert failure.request_id == "id-1"
-
-
 # Requests
-
-
-def sent(kind: ProviderKind, model: str, *, path: str = "", schema: bool = False, **parameters: Any) -> tuple[str, dict[str, Any]]:
-    with StubProvider(lambda _: StubReply(status=401)) as stub:
-        url = f"{stub.base_url.removesuffix('/v1')}{path}"
-        plan = plan_of(provider_of(kind, url), model, parameters=ModelParameters(**parameters))
-        with pytest.raises(ModelFailure):
-            reply_to(plan, ask_of(system="Be short.", reply_schema=SCHEMA if schema else None))
-    return stub.requests[0].path, stub.requests[0].body
-
-
-def test_google_gets_contents_instructions_and_a_configuration() -> None:
-    path, body = sent("google", "gemini-2.5-pro", path="/v1beta", seed=7, max_tokens=9, thinking_budget=64)
-    assert path == "/v1beta/models/gemini-2.5-pro:generateContent"
-    assert body == {
-        "contents": [{"role": "user", "parts": [{"text": "What is 2 + 2?"}]}],
-        "systemInstruction": {"parts": [{"text": "Be short."}]},
-        "generationConfig": {"temperature": 0.0, "seed": 7, "maxOutputTokens": 9, "thinkingConfig": {"thinkingBudget": 64}},
-    }
-
-
-def test_google_gets_a_schema_beside_the_plans_own_members() -> None:
-    extra = {"safetySettings": [], "generationConfig": {"topK": 4}}
-    _, body = sent("google", "tunedModels/mine", schema=True, temperature=None, extra_body=extra)
-    config = {"topK": 4, "responseMimeType": "application/json", "responseJsonSchema": SCHEMA}
-    assert (body["generationConfig"], body["safetySettings"]) == (config, [])
-
-
-def test_a_bare_address_of_google_gets_the_version_of_the_api() -> None:
-    assert sent("google", "tunedModels/mine")[0] == "/v1beta/tunedModels/mine:generateContent"
-
-
-def test_bedrock_has_the_model_in_its_path() -> None:
-    arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/x"
-    path, body = sent("bedrock", arn, max_tokens=9, thinking_budget=2048, reasoning_effort="low")
-    assert path == "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Aapplication-inference-profile%2Fx/converse"
-    assert body == {
-        "messages": [{"role": "user", "content": [{"text": "What is 2 + 2?"}]}],
-        "system": [{"text": "Be short."}],
-        "inferenceConfig": {"temperature": 0.0, "maxTokens": 9},
-        "additionalModelRequestFields": {
-            "thinking": {"type": "enabled", "budget_tokens": 2048},
-            "reasoning_effort": "low",
-        },
-    }
-
-
-def test_bedrock_gets_a_schema_as_a_text() -> None:
-    _, body = sent("bedrock", "m", schema=True)
-    described = body["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
-    assert json.loads(described["schema"]) == SCHEMA
 
 
 def test_a_deployment_of_azure_stands_in_its_path_or_its_body() -> None:
@@ -400,40 +315,6 @@ def test_a_deployment_of_azure_stands_in_its_path_or_its_body() -> None:
 @pytest.mark.parametrize(("kind", "name"), [("mistral", "random_seed"), ("groq", "seed")])
 def test_a_seed_has_its_vendors_name(kind: ProviderKind, name: str) -> None:
     assert sent(kind, "m", path="/v1", seed=7)[1][name] == 7
-
-
-# A judge's reply by a tool call, where nothing else is accepted
-
-
-@pytest.mark.parametrize(
-    ("kind", "body"),
-    [
-        ("google", generated({"functionCall": {"name": "reply", "args": {"score": 4}}})),
-        ("bedrock", conversed({"toolUse": {"toolUseId": "1", "name": "reply", "input": {"score": 4}}}, stop="tool_use")),
-    ],
-)
-def test_a_schema_that_is_refused_becomes_a_tool(kind: ProviderKind, body: dict[str, Any]) -> None:
-    words = {
-        "google": ["responseJsonSchema is not supported", "response_mime_type is not supported for this model"],
-        "bedrock": ["This model doesn't support the outputConfig.textFormat field."],
-    }
-    answers = [*(StubReply(status=400, body={"error": {"message": said}}) for said in words[kind]), StubReply(body=body)]
-    with StubProvider(answers) as stub:
-        plan = plan_of(provider_of(kind, stub.base_url))
-        reply = negotiated(plan, attempts=len(answers))
-    assert (reply.text, reply.finish_reason, len(stub.requests)) == ('{"score":4}', "stop", len(answers))
-
-
-def negotiated(plan: Plan, *, attempts: int) -> Reply:
-    async def last() -> Reply:
-        async with open_models(plan, environ=ENVIRON) as models:
-            for _ in range(attempts - 1):
-                with pytest.raises(ModelFailure) as refused:
-                    await models["m"].reply(ask_of(reply_schema=SCHEMA))
-                assert refused.value.is_negotiable, refused.value.message
-            return await models["m"].reply(ask_of(reply_schema=SCHEMA))
-
-    return asyncio.run(last())
 
 
 # Recorded replies of real providers
@@ -491,7 +372,7 @@ def test_recorded_replies_are_read_as_what_they_are(name: str) -> None:
             assert (usage.reasoning_tokens or 0) <= usage.output_tokens
         found["answer"] += 1
     assert set(found) <= {
-        *("answer", "tool_call_only", "content_filtered", "empty_answer"),
+        *("answer", "tool_call_only", "content_filtered", "empty_answer", "answer_truncated"),
         *("not_found", "invalid_request", "parameter_refused", "internal_error"),
     }
     assert found["answer"] >= 80

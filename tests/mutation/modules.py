@@ -28,8 +28,9 @@ _METRICS = (
     " engine/execution/test_repeats.py surfaces/test_every_figure.py"
 )
 _RUNS = (
-    "engine/execution/test_faults.py engine/test_runs.py engine/finalization/test_finalize.py engine/execution/test_cancelled.py"
-    " engine/execution/test_case.py engine/execution/test_run_context.py engine/execution/test_batch_collector.py simulation"
+    "engine/execution/test_faults.py engine/test_runs.py engine/finalization/test_finalize.py core/test_run_result.py"
+    " engine/execution/test_case.py engine/execution/test_run_context.py engine/execution/test_batch_collector.py"
+    " engine/execution/test_run.py engine/execution/test_states.py engine/execution/test_run_ownership.py simulation"
     " models/test_transport.py"
 )
 _STORE = "store engine/test_canaries.py core/test_retention.py engine/test_runs.py crash"
@@ -37,11 +38,11 @@ _STORE = "store engine/test_canaries.py core/test_retention.py engine/test_runs.
 MODULES: tuple[Module, ...] = (
     Module(
         "core/gate_text.py",
-        "metrics/test_gates.py core/test_number_text.py",
+        "core/test_gate_text.py core/test_number_text.py metrics/test_gates.py",
         "engine/comparison/test_gate.py surfaces/cli/test_decisions.py",
     ),
-    Module("datasets/batch_v1/rules.py", _CONTRACTS, _DATASETS),
-    Module("datasets/legal_eval_v1/rules.py", _CONTRACTS, _DATASETS),
+    Module("datasets/batch_v1/rules.py", f"datasets/batch_v1 {_CONTRACTS}", _DATASETS),
+    Module("datasets/legal_eval_v1/rules.py", f"datasets/legal_eval_v1 {_CONTRACTS}", _DATASETS),
     Module(
         "engine/comparison/gate.py",
         "engine/comparison/test_gate.py",
@@ -54,7 +55,9 @@ MODULES: tuple[Module, ...] = (
         _RUNS,
     ),
     Module("engine/execution/limits.py", "engine/execution/test_limits.py engine/execution/test_clocks.py", _RUNS),
-    Module("grading/choice_parser.py", "grading/test_choice_parser.py grading/test_mcq.py", _GRADING),
+    Module(
+        "grading/choice_parser.py", "grading/test_choice_parser.py grading/test_choice_wording.py grading/test_mcq.py", _GRADING
+    ),
     Module("grading/panel.py", "grading/test_panel.py engine/execution/test_panels.py", _GRADING),
     Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/comparison/test_gate.py surfaces/test_every_figure.py"),
@@ -64,7 +67,7 @@ MODULES: tuple[Module, ...] = (
         "metrics/test_summary.py metrics/test_repeats.py metrics/test_clusters.py metrics/test_profiles.py",
         _METRICS,
     ),
-    Module("store/redact.py", "store/test_redact.py core/test_secrets.py", _STORE),
-    Module("store/redact_personal.py", "store/test_redact.py", _STORE),
+    Module("store/redact.py", "store/test_redact.py store/test_redact_secrets.py core/test_secrets.py", _STORE),
+    Module("store/redact_personal.py", "store/test_redact_personal.py store/test_redact.py", _STORE),
     Module("store/sqlite.py", "store/test_sqlite.py store/test_ledger.py", _STORE),
 )

@@ -4,7 +4,7 @@ import msgspec
 
 from assay.core.judge_card import ProbeResult
 from assay.presentation.judges import asked_text, card_verdict, failed_text, rate_text, slips_text
-from tests.store.test_judge_cards import card
+from tests.core.test_judge_card import card
 
 PROBE = ProbeResult(id="length", verdict="warn", words="", expectation="", n=16, slips=3, rate=0.1875, low=0.066, high=0.43)
 SILENT = ProbeResult(id="empty", verdict="not_tried", words="", expectation="", failed={"timeout": 2, "refused": 1})

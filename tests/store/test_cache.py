@@ -2,10 +2,12 @@
 
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -164,14 +166,24 @@ def test_a_reply_that_cannot_be_read_at_once_is_asked_for_again(tmp_path: Path) 
     cache.close()
 
 
-def test_a_cache_waits_while_another_process_creates_the_file(tmp_path: Path) -> None:
+def test_a_cache_waits_while_another_process_creates_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, connect = threading.Event(), sqlite3.connect
+
+    def connect_and_tell(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        database = connect(*arguments, **options)
+        # SQLite tells of a statement when it begins with it; what it then needs, the creator has.
+        database.set_trace_callback(lambda _: begun.set())
+        return database
+
     creator = sqlite3.connect(tmp_path / CACHE_FILE, isolation_level=None, check_same_thread=False)
     creator.execute("CREATE TABLE made(x)")
     creator.execute("BEGIN IMMEDIATE")
     with ThreadPoolExecutor() as threads:
+        monkeypatch.setattr(sqlite3, "connect", connect_and_tell)
         opening = threads.submit(ReplyCache, tmp_path)
         creator.execute("INSERT INTO made VALUES (1)")
-        time.sleep(0.05)
+        assert begun.wait(60)
+        assert not opening.done()
         creator.close()
         opening.result().close()
     assert (tmp_path / CACHE_FILE).is_file()

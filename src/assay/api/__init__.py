@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from assay.api.stored_runs import *
     from assay.api.validation import *
     from assay.core.doctor import DoctorCheck as DoctorCheck
+    from assay.core.model_probe import ModelProbe as ModelProbe
+    from assay.core.model_probe import ProbeCheck as ProbeCheck
     from assay.core.record_query import RecordSearch as RecordSearch
     from assay.core.runs import RunBackend as RunBackend
     from assay.core.settings import DatasetEntry as DatasetEntry
@@ -103,7 +105,7 @@ if TYPE_CHECKING:
     from assay.store.verify import FileProblem as FileProblem
 
 _NAMES = {
-    "api.checks": "check_upload estimate_cost examine_place warm_up",
+    "api.checks": "check_upload estimate_cost examine_place probe_models warm_up",
     "api.client": "AsyncClient Client RunStatus",
     "api.datasets": "TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract dataset_table import_files import_runs",
     "api.decisions": """
@@ -111,13 +113,14 @@ _NAMES = {
         note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
     """,
     "api.judges": "calibrate filled_labels keep_card keep_label kept_cards kept_labels label_sample label_text probe",
-    "api.runs": "cancel check list_records plan_runs resume retry run run_async work",
+    "api.runs": "cancel check list_records plan_run_file plan_runs resume retry run run_async work",
     "api.stored_runs": """
         PurgeResult fetch file_problems filled_eval_run index_progress list_runs open_run publish purge removed replay
         rescore run_id_of verify
     """,
     "api.validation": "FixReport fix stream validate validate_with_hashes",
     "core.doctor": "DoctorCheck",
+    "core.model_probe": "ModelProbe ProbeCheck",
     "core.record_query": "RecordSearch",
     "core.runs": "RunBackend",
     "core.settings": "DatasetEntry",

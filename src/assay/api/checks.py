@@ -1,18 +1,21 @@
 """Checks before a run: the installation, its plugins, the estimated cost, and uploads; `runs` starts without them."""
 
+import asyncio
 import os
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 
-from assay.api.runs import plan_runs, run
+from assay.api.runs import plan_runs, run, run_request
 from assay.api.validation import validate
 from assay.core.contract import BUILT_IN, CONTRACTS
 from assay.core.doctor import DoctorCheck
+from assay.core.model_probe import ModelProbe
 from assay.core.plan import Plan
 from assay.core.provider import PROVIDERS
 from assay.core.runs import RUNS_DIR
@@ -20,6 +23,7 @@ from assay.datasets.dataset_paths import find_sources
 from assay.engine.planning.doctor import examine
 from assay.engine.planning.estimate import CostEstimate
 from assay.engine.planning.estimate import estimate_cost as estimate_planned
+from assay.engine.planning.model_probes import probe_models as probe_planned
 from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.submissions import UploadVerdict, one_report, verdict_on
@@ -29,6 +33,7 @@ __all__ = [
     "check_upload",
     "estimate_cost",
     "examine_place",
+    "probe_models",
     "warm_up",
 ]
 
@@ -56,6 +61,19 @@ def examine_place(
             )
     providers = {provider.name: provider for plan in plans for provider in plan.providers}
     yield from examine(Path(runs_dir), providers=tuple(providers.values()), environ=used, is_offline=is_offline)
+
+
+def probe_models(
+    source: RunRequest | PlannedRuns | str | Path, *, environ: Mapping[str, str] | None = None, **options: Any
+) -> list[ModelProbe]:
+    """Send each model of a run one small request with its real parameters, and say what its provider made of it.
+
+    `source` and `options` are those of `run`. Nothing is stored, and models that answer without a network are not called. Raises
+    PlanProblems when there is nothing to run.
+    """
+    used = os.environ if environ is None else environ
+    planned = source if isinstance(source, PlannedRuns) else plan_runs(run_request(source, options), environ=used)
+    return asyncio.run(probe_planned(planned.plans, environ=used))
 
 
 def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str] | None = None) -> CostEstimate:

@@ -36,6 +36,7 @@ __all__ = [
     "cancel",
     "check",
     "list_records",
+    "plan_run_file",
     "plan_runs",
     "resume",
     "retry",
@@ -94,7 +95,7 @@ def run(
     # Popped, as they are no settings of a run.
     hooks["on_busy"] = options.pop("on_busy", None)
     hooks["placement"] = _placement(options)
-    planned = source if isinstance(source, PlannedRuns) else plan_runs(_request(source, options))
+    planned = source if isinstance(source, PlannedRuns) else plan_runs(run_request(source, options))
     around = run_environment(planned.inputs, planned.plugins, **hooks)
     results: list[RunResult] = []
     for plan in planned.plans:
@@ -113,7 +114,8 @@ def _placement(options: JsonObject) -> RunBackend:
     return msgspec.structs.replace(placement, **given)
 
 
-def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest:
+def run_request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest:
+    """Build the request for a run file or a dataset and options in Python; raises UsageProblem for an unknown one."""
     if isinstance(source, RunRequest):
         return source
     # Short names for the usual case of one model.
@@ -132,7 +134,7 @@ def _request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest
 
 def list_records(source: RunRequest | str | Path, **options: object) -> ListedRecords:
     """Return the records that `run` would evaluate, and its gates, whatever its models. Raises PlanProblems."""
-    return list_request(_request(source, options), environ=os.environ)
+    return list_request(run_request(source, options), environ=os.environ)
 
 
 async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[RunResult, ...]:
@@ -159,17 +161,21 @@ def retry(run_name: str, *, runs_dir: str | Path = RUNS_DIR, run_id: str | None 
 
 def check(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> list[str]:
     """List everything that would prevent a run file from running, unreachable providers included; empty when it may run."""
-    if contract := _contract_of(run_file):
-        return [
-            f"'{run_file}' is a dataset ({contract}), not a run file; check it with: assay validate {shlex.quote(str(run_file))}"
-        ]
     try:
-        planned = plan_runs(RunRequest(run_file=str(run_file), interface="cli"), environ=environ)
+        planned = plan_run_file(run_file, environ=environ)
     except PlanProblems as problems:
         return list(problems.problems)
     used = os.environ if environ is None else environ
     found = [problem for plan in planned.plans for problem in asyncio.run(unreachable_hosts(plan, environ=used))]
     return list(dict.fromkeys(found))
+
+
+def plan_run_file(run_file: str | Path, *, environ: Mapping[str, str] | None = None) -> PlannedRuns:
+    """Return the runs that a run file describes; raises PlanProblems, also for a dataset in its place."""
+    if contract := _contract_of(run_file):
+        command = f"assay validate {shlex.quote(str(run_file))}"
+        raise PlanProblems([f"'{run_file}' is a dataset ({contract}), not a run file; check it with: {command}"])
+    return plan_runs(RunRequest(run_file=str(run_file), interface="cli"), environ=environ)
 
 
 def _contract_of(path: str | Path) -> str:

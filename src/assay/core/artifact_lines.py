@@ -4,6 +4,8 @@ Members stand in the order in which the files have them, because the files are t
 versions did not write has a default, so that their lines are decoded as these structs too; `PublishedRun.typed_lines` does that.
 """
 
+from typing import Any
+
 import msgspec
 
 from assay.core.canonical import JsonObject
@@ -16,7 +18,7 @@ Slices = dict[str, tuple[str, ...]]
 
 
 class ScoreRange(msgspec.Struct, frozen=True):
-    """What a record without a score could have had."""
+    """Lowest and highest score that a record without one could have had."""
 
     worst: float
     best: float
@@ -80,7 +82,7 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     response_sha256: str | None
     """Of the answer as it came, before redaction."""
     stored_sha256: str | None
-    """Of the answer as it stands here."""
+    """Of the answer as it is stored here."""
     evaluator_scores: tuple[Score, ...]
     score: float | None
     raw_score: float | None
@@ -112,19 +114,19 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     profile_score: float | None = None
     """By the rules of the run's profile, not clipped."""
     profile_unscored: str | None = None
-    """Why the profile gives no score; None without a profile."""
+    """Reason why the profile gives no score; None without a profile."""
     profile_bounds: ScoreRange | msgspec.UnsetType = msgspec.UNSET
-    """What a record without a score could have had; not there where no verdict would give it one."""
+    """Scores that a record without one could have had; absent if no verdict would give it one."""
     template: str | None = None
     """Id and version of the template that the grade hangs on; runs of earlier versions name none."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Which of several answers to the record it is, from 0; only in runs that ask more than once."""
     panel: tuple[PanelDecision, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Where several judges do not all say the same, or did not all vote, how their votes were decided; only with several judges."""
+    """Decisions on which the judges differ or did not all vote; only with several judges."""
     policy_sha256: str | msgspec.UnsetType = msgspec.UNSET
     """Of the source of a custom policy; the manifest has the hashes of the built-in ones."""
     judge_costs: dict[str, float | None] | msgspec.UnsetType = msgspec.UNSET
-    """What the calls of each judge cost, as `cost` is counted; only with several judges."""
+    """Cost of each judge's calls, counted like `cost`; only with several judges."""
 
 
 # One line for every call, also for the failed ones: batch_v1 wants time, error code and latency of each attempt.
@@ -141,7 +143,7 @@ class AttemptLine(msgspec.Struct):
     """The round, 1 to 3."""
     at: str
     latency_ms: float | None
-    """None for a reply that nobody was asked for."""
+    """None for a reply that was given and not asked for."""
     model: str
     request_sha256: str
     error_code: str | None
@@ -162,11 +164,13 @@ class AttemptLine(msgspec.Struct):
     cached_tokens: int | None
     cost: float | None
     response: str | None = None
-    """What the judge said."""
+    """The judge's reply."""
     raw: str | msgspec.UnsetType | None = msgspec.UNSET
     """The provider's whole body, when the run keeps it; runs of earlier versions have it as `response`."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     refused_parameters: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    steps: list[Any] | msgspec.UnsetType = msgspec.UNSET
+    """What an agent behind an HTTP endpoint did before it answered."""
     """Parameters that were not sent as planned, because the provider had rejected them; only where there are some."""
     chain_sha256: str | msgspec.UnsetType = msgspec.UNSET
     """Position in the hash chain; the writer of the file appends it to the encoded line."""

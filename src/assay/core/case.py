@@ -45,6 +45,11 @@ class Attachment(msgspec.Struct, frozen=True):
     """Hash of the file's content when a run was prepared; the dataset itself does not contain it."""
 
 
+def attachment_section(attachment: Attachment, text: str) -> str:
+    """Build the part of a message that holds an attachment."""
+    return f"Attachment: {attachment.title or attachment.path}\n{text}"
+
+
 class Turn(msgspec.Struct, frozen=True):
     """One recorded turn of an agent conversation."""
 

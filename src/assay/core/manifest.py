@@ -86,7 +86,7 @@ class PastFailure(msgspec.Struct, frozen=True):
 
 
 class BatchEntry(msgspec.Struct, frozen=True):
-    """What became of one batch of requests to a provider."""
+    """Final state of one batch of requests to a provider."""
 
     number: int
     batch_id: str | None
@@ -109,7 +109,7 @@ LimitOrigin = Literal["user", "provider", "model"]
 
 
 class NegotiatedModel(msgspec.Struct, frozen=True):
-    """How a model's parameters differ from the plan, because its provider rejected some, and its output limit."""
+    """Differences of a model's parameters from the plan, which its provider rejected, and its output limit."""
 
     model: str
     adjustments: tuple[Adjustment, ...] = ()
@@ -155,7 +155,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ignored_fields: tuple[IgnoredFields, ...] = ()
     not_sent: tuple[UnsentFields, ...] = ()
     evaluator_version: str = ""
-    """Who graded: this product, or the tool that the run was imported from."""
+    """Product that graded: assay, or the tool that the run was imported from."""
     policies: dict[str, str] = {}
     """Hashes of the policies by name."""
     templates: dict[str, str] = {}
@@ -169,7 +169,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     plan_sha256: str = ""
     """Of the plan before redaction."""
     blocked: str | None = None
-    """Why a provider took no more calls."""
+    """Reason why a provider accepted no more calls."""
     failures: tuple[PastFailure, ...] | msgspec.UnsetType = msgspec.UNSET
     """Only of a run that was resumed after one."""
     batches: tuple[BatchEntry, ...] = ()
@@ -190,13 +190,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def plan(self) -> Plan:
-        """The settings for lists and reports, in which members that only a later version can read have their defaults."""
+        """Return the settings for lists and reports; members that only a later version can read have their defaults."""
         # Lenient: a value that only a later version knows must not hide the run from lists and reports.
         return plan_for_display(self.plan_members)
 
     @cached_property
     def settings(self) -> Plan:
-        """The settings for what repeats or recomputes the run; raises RunDamaged where this version cannot read them all."""
+        """Return the settings for repeating or recomputing the run; raises RunDamaged if this version cannot read them all."""
         try:
             # Strict: repeating a run with a default in the place of a setting would give other results under the same name.
             return msgspec.convert(self.plan_members, Plan)
@@ -205,12 +205,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def files(self) -> dict[str, ArtifactHash]:
-        """The hashes of all other files by name; empty before the run is sealed."""
+        """Return the hashes of all other files by name; empty before the run is sealed."""
         return {} if self.artifacts is msgspec.UNSET else self.artifacts
 
     @property
     def own_hash(self) -> str:
-        """The manifest's own hash; empty before the run is sealed."""
+        """Return the manifest's own hash; empty before the run is sealed."""
         return "" if self.manifest_sha256 is msgspec.UNSET else self.manifest_sha256
 
 

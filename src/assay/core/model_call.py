@@ -1,6 +1,7 @@
 """Model requests and replies."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,6 +33,10 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the answer to the same request; each has an address of its own."""
     may_fail: bool = False
     """The grader can do without a reply: a call that fails for good gives it a FailedReply."""
+    record: Case | None = None
+    """Record that the candidate is asked about, for endpoints and functions that read more of it than the messages."""
+    attachments: Mapping[str, str] = {}
+    """Texts of the record's attachments by path; the messages hold them too."""
 
 
 class GraderRequest(ModelRequest, frozen=True, kw_only=True):
@@ -72,10 +77,12 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     applied: JsonObject = {}
     """Sampling parameters as sent, which may be fewer than requested."""
     flags: tuple[str, ...] = ()
-    """What happened to the reply: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""
+    """Events of the reply: `truncated`, `replaced_characters`, `cached`, `not_cached`, `prefilled` ..."""
     # Off by default: a whole body is larger than its reply, and may hold more than that.
     raw: str = ""
     """The provider's whole body, if the run stores it."""
+    steps: tuple[Any, ...] = ()
+    """What an agent did before it answered, as JSON values of its own."""
 
 
 class FailedReply(Reply, frozen=True, kw_only=True):
@@ -93,7 +100,7 @@ def failure_words(code: str, message: str, *, attempts: int) -> str:
 
 
 class Adjustment(msgspec.Struct, frozen=True):
-    """What a provider's rejection taught about one parameter of a model."""
+    """Lesson from a provider's rejection of one parameter of a model."""
 
     parameter: str
     """The plan's name of the parameter, `system`, `reply_format`, or a member of `extra_body`."""

@@ -58,12 +58,12 @@ class NarrowText(NamedTuple):
 
 
 def is_wide(raw: memoryview) -> bool:
-    """True for a UTF-8 text with a character beyond U+00FF."""
+    """Return whether a UTF-8 text has a character beyond U+00FF."""
     return _WIDE_LEAD.search(raw) is not None
 
 
 def narrow_text(raw: memoryview, *, errors: str = "strict") -> str:
-    """The characters of a UTF-8 text, with stand-ins; raises UnicodeDecodeError unless `errors` says otherwise."""
+    """Decode a UTF-8 text with stand-ins; raises UnicodeDecodeError unless `errors` says otherwise."""
     characters = codecs.getincrementaldecoder("utf-8")(errors)
     # Decoded block by block: only one block is ever held at four bytes per character.
     narrow = bytearray()
@@ -74,12 +74,12 @@ def narrow_text(raw: memoryview, *, errors: str = "strict") -> str:
 
 
 def narrow_json(raw: memoryview) -> NarrowText:
-    """A JSON text in UTF-8 as `narrow_text` gives it, with its short strings and its names as they are."""
+    """Decode a JSON text like `narrow_text`, and keep its short strings and its names unchanged."""
     return NarrowText(narrow_text(raw), dict(_kept_strings(raw)))
 
 
 def narrow_string(text: str, start: int, end: int) -> tuple[str, bool]:
-    """A long JSON string from quotation mark to quotation mark, and whether half a pair is in it; raises JSONDecodeError."""
+    """Decode a long JSON string between its quotation marks; returns whether it has half a pair, too. Raises JSONDecodeError."""
     values = bytearray()
     has_surrogate = False
     at = start + 1
@@ -98,7 +98,7 @@ def narrow_string(text: str, start: int, end: int) -> tuple[str, bool]:
 
 
 def byte_offsets(blocks: Iterable[bytes], offsets: Iterable[int]) -> Iterator[int]:
-    """Where the characters at rising offsets of a UTF-8 text begin; nothing is asked for after a byte that is not UTF-8."""
+    """Convert rising character offsets of a UTF-8 text to byte offsets; none may come after a byte that is not UTF-8."""
     characters = codecs.getincrementaldecoder("utf-8")("replace")
     wanted = iter(offsets)
     offset = next(wanted, None)
@@ -122,7 +122,7 @@ def byte_offsets(blocks: Iterable[bytes], offsets: Iterable[int]) -> Iterator[in
 
 
 def first_not_utf8(view: memoryview) -> int | None:
-    """Offset of the first byte that is not UTF-8, found block by block."""
+    """Find the first byte that is not UTF-8, block by block; None without one."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for at in range(0, len(view), _BLOCK):
         # Bytes of a character that began in the block before; the decoder counts the position of its problem from them.
@@ -143,7 +143,7 @@ def _narrowed(text: str) -> bytes:
 
 
 def _kept_strings(raw: memoryview) -> Iterator[tuple[int, KeptString]]:
-    """The names and short strings that stand-ins would change, with the number of characters before each."""
+    """Yield the names and short strings that stand-ins would change, with the number of characters before each."""
     characters = last = 0
     left = _KEPT_BYTES
     for match in _STRING.finditer(raw):
@@ -168,6 +168,6 @@ def _kept_strings(raw: memoryview) -> Iterator[tuple[int, KeptString]]:
 
 
 def _length(raw: memoryview) -> int:
-    """The number of characters."""
+    """Count the characters."""
     characters = codecs.getincrementaldecoder("utf-8")()
     return sum(len(characters.decode(block)) for block in _blocks(raw))

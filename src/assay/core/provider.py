@@ -29,6 +29,7 @@ ProviderKind = Literal[
     "ollama",
     "vllm",
     "lmstudio",
+    "http",
     "local",
     "replay",
     "scripted",
@@ -36,6 +37,8 @@ ProviderKind = Literal[
     "function",
 ]
 PROVIDER_KINDS: tuple[ProviderKind, ...] = get_args(ProviderKind)
+HTTP_ENDPOINT: ProviderKind = "http"
+"""The provider of any HTTP endpoint, whose requests a run file describes."""
 FUNCTIONS: ProviderKind = "function"
 """The provider of Python functions, which need no network."""
 KEY_MARK = "{key}"
@@ -155,6 +158,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     vendor: Vendor | None = None
     """None for a provider that is not called over HTTP, or by a library that knows the address."""
     batches: ProviderBatches | None = None
+    is_described: bool = False
+    """An HTTP endpoint whose address, requests and replies its entry in the run file describes."""
     is_free: bool = False
     """Calls are always free. All others may cost something, even if no price is known."""
     price_list: str = ""
@@ -178,6 +183,11 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """`gen_ai.provider.name` if it differs from the kind."""
     is_house: bool = False
     """All its models come from one house."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Tell whether it is called over HTTP, by this program."""
+        return self.vendor is not None or self.is_described
 
 
 def _chat_vendor(url: str, prefix: str, *, url_variable: str = "", version_path: str = "", is_keyless: bool = False) -> Vendor:
@@ -239,6 +249,8 @@ _VLLM = _chat_vendor("http://localhost:8000/v1", "VLLM", version_path="/v1", is_
 _LM_STUDIO = msgspec.structs.replace(
     _chat_vendor("http://localhost:1234/v1", "LMSTUDIO", version_path="/v1", is_keyless=True), key_variable="LM_API_TOKEN"
 )
+ENDPOINT = Vendor(url="", url_variable="", key_variable="", headers=_BEARER, models_path="")
+"""What an HTTP endpoint has of a vendor: a key that its entry names is sent as a bearer token."""
 _COMPLETION_LIMIT = {"max_completion_tokens": "max_tokens"}
 PROVIDERS: dict[ProviderKind, Provider] = {
     "openai": Provider(
@@ -339,6 +351,12 @@ PROVIDERS: dict[ProviderKind, Provider] = {
     "ollama": Provider(home="openai_chat", words="models of an Ollama on this machine or another", vendor=_OLLAMA),
     "vllm": Provider(home="openai_chat", words="a vLLM server", vendor=_VLLM),
     "lmstudio": Provider(home="openai_chat", words="models of LM Studio", vendor=_LM_STUDIO),
+    HTTP_ENDPOINT: Provider(
+        home="http_endpoint",
+        words="any HTTP endpoint, as its entry [describes it](../how-to/evaluate-your-http-endpoint.md)",
+        is_described=True,
+        has_parameters=False,
+    ),
     "local": Provider(
         home="local",
         words="`local/smollm2`, a small model on this machine",

@@ -22,7 +22,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     gate: GateResult
     candidate: str = ""
     blocked: str = ""
-    """Why a provider took no more calls."""
+    """Reason why a provider accepted no more calls."""
     store: str = ""
     """Address of the artifacts in an object store; known to the process that finalizes the run."""
     is_elsewhere: bool = False
@@ -44,12 +44,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> Summary | None:
-        """The metrics as a type, whichever version wrote them; None where there are none."""
+        """Return the metrics as a struct, whichever version wrote them; None without metrics."""
         return read_summary(self.metrics) if self.metrics else None
 
     @property
     def kind(self) -> RunKind:
-        """What the metrics are about; of a run without metrics nothing else is known."""
+        """Return what the metrics are about; a run without metrics counts as grading."""
         return kind_of_metrics(self.metrics)
 
     @property

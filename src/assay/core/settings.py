@@ -8,7 +8,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from assay.core.exposure import (
     FIXED,
@@ -41,6 +41,9 @@ ModelName = Annotated[str, Meta(min_length=1, max_length=256)]
 Variable = Annotated[str, Meta(pattern=r"^[A-Z_][A-Z0-9_]*$", title="the name of an environment variable in capitals, not the key")]
 # `@` is refused because a password in an address would be written to the plan, the ledger and the manifest.
 Web = Annotated[str, Meta(pattern=r"^https?://[^\s@]+$", title="an http or https address without a user name or password")]
+ReplyPath = str
+"""Path into a reply, such as `$.output.text`; planning says what is wrong with one."""
+HttpMethod = Literal["POST", "PUT", "GET"]
 # A run id becomes a folder name: no slash, no leading dot, and short enough for every file system.
 RunId = Annotated[
     str,
@@ -72,6 +75,15 @@ CLUSTER_TEXT = "Metadata key whose records form clusters."
 """Description of what overrides `cluster_key` for one comparison."""
 
 
+class UsagePaths(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where an HTTP endpoint's reply has its counts of tokens."""
+
+    input_tokens: Annotated[ReplyPath | None, described("Path of the input tokens, such as `$.usage.prompt_tokens`.")] = None
+    output_tokens: Annotated[ReplyPath | None, described("Path of the output tokens.")] = None
+    total_tokens: Annotated[ReplyPath | None, described("Path of the sum of both.")] = None
+    cached_tokens: Annotated[ReplyPath | None, described("Path of the input tokens that were read from a cache.")] = None
+
+
 class TokenPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """US dollars per million tokens; 0 for a server of your own."""
 
@@ -81,25 +93,57 @@ class TokenPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where models are reached; a provider that is called like its kind needs no entry."""
+    """A server that models are called on; a provider whose name is its kind needs no entry."""
 
     name: Annotated[Name, described("The name that models use: the part of `provider/model` before the slash.")]
-    kind: Annotated[
-        ProviderKind | None, described("How the provider is spoken to. Default: the name if it is a kind, else `openai`.")
-    ] = None
+    kind: Annotated[ProviderKind | None, described("Kind of interface. Default: the name if it is a kind, else `openai`.")] = None
     base_url: Annotated[Web | None, described("Address of the server, such as `http://localhost:8000/v1`.")] = None
     key_variable: Annotated[
         Variable | None,
-        described("Name of the environment variable that holds the key. Default: that of the kind, or none beside a `base_url`."),
+        described("Name of the environment variable that holds the key. Default: that of the kind, or none with a `base_url`."),
     ] = None
-    timeout: Annotated[Positive, described("Seconds for one attempt as a whole.")] = 120.0
+    timeout: Annotated[Positive, described("Time limit of one attempt in seconds.")] = 120.0
     requests_per_minute: Annotated[Positive | None, described("Maximum calls per minute.")] = None
-    tokens_per_minute: Annotated[Positive | None, described("Tokens per minute at most.")] = None
-    headers: Annotated[dict[str, str], described("Headers sent with every call; `$NAME` stands for an environment variable.")] = {}
+    tokens_per_minute: Annotated[Positive | None, described("Maximum tokens per minute.")] = None
+    headers: Annotated[
+        dict[str, str],
+        described("Headers sent with every call; `$NAME`, or `${NAME}` within a text, stands for an environment variable."),
+    ] = {}
+    # Unset by default, so that plans of other kinds stay as they were.
+    url: Annotated[
+        Web | UnsetType, described("`kind: http`: address that is called, as it is; may hold `{{...}}` after the host.")
+    ] = UNSET
+    method: Annotated[HttpMethod | UnsetType, described("`kind: http`: HTTP method. Default: `POST`; `GET` sends no body.")] = UNSET
+    body: Annotated[
+        dict[str, Any] | UnsetType,
+        described(
+            "`kind: http`: JSON body, where `{{prompt}}`, `{{system}}`, `{{messages}}`, `{{attachments}}`, `{{metadata.NAME}}`, "
+            "`{{session}}`, `{{record_id}}` and `{{model}}` stand for values, and `${NAME}` for an environment variable."
+        ),
+    ] = UNSET
+    answer: Annotated[
+        ReplyPath | UnsetType, described("`kind: http`: path of the answer in the reply, such as `$.output.text`.")
+    ] = UNSET
+    error: Annotated[
+        ReplyPath | UnsetType,
+        described("`kind: http`: path of an error's message; a reply that has one is a failure, whatever its status."),
+    ] = UNSET
+    steps: Annotated[
+        ReplyPath | UnsetType, described("`kind: http`: path of the list of an agent's steps, which are stored with the answer.")
+    ] = UNSET
+    usage: Annotated[UsagePaths | UnsetType, described("`kind: http`: paths of the counts of tokens.")] = UNSET
+    session: Annotated[
+        ReplyPath | UnsetType,
+        described(
+            "`kind: http`: path of the session's id in the reply, for later turns. Default: assay makes an id for each record."
+        ),
+    ] = UNSET
     # Unset rather than null, so that plans without prices are written as by earlier versions.
-    prices: Annotated[
-        TokenPrice | msgspec.UnsetType, described("Price of all its models, instead of the one in the price list.")
-    ] = msgspec.UNSET
+    prices: Annotated[TokenPrice | UnsetType, described("Price of all its models, instead of the one in the price list.")] = UNSET
+
+
+DESCRIPTION = ("url", "method", "body", "answer", "error", "steps", "usage", "session")
+"""Members of a provider that describe an HTTP endpoint."""
 
 
 class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,16 +151,16 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     path: Annotated[Name, described("The file, a folder of files or a pattern, relative to the run file's folder.")]
     name: Annotated[
-        str, described("What reports call it. Default: the file's name without its ending, in a folder with the path to it.")
+        str, described("Name in reports. Default: the file's name without its ending, in a folder with the path to it.")
     ] = ""
     contract: Annotated[
         str | None,
-        described("Contract of the file: one of ours, a plugin, or `file.py:function`. Default: recognised by content."),
+        described("Contract of the file: a built-in one, a plugin, or `file.py:function`. Default: recognised by content."),
     ] = None
     enabled: Annotated[bool, described("`false` leaves the dataset out.")] = True
-    split_field: Annotated[str, described("Take only records whose metadata has this member (`a.b` looks inside `a`) ...")] = ""
+    split_field: Annotated[str, described("Use only records whose metadata has this member (`a.b` looks inside `a`) ...")] = ""
     split_value: Annotated[str | bool | int | float, described("... with this value, or with a list that holds it.")] = ""
-    limit: Annotated[Count | None, described("Take the first so many records of this dataset, in a folder of each file.")] = None
+    limit: Annotated[Count | None, described("Use the first N records of this dataset, in a folder of each file.")] = None
     config: Annotated[str, described("File with settings of its validation, as for `assay validate --config`.")] = ""
 
 
@@ -128,22 +172,22 @@ class ModelParameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         Temperature | None, described("Sampling temperature; null leaves it to the provider.")
         # Deterministic by default: golden_v1 demands 0, and repeats are asked for explicitly.
     ] = 0.0
-    top_p: Annotated[Rate | None, described("Share of the probability that is sampled from.")] = None
+    top_p: Annotated[Rate | None, described("Share of the probability mass that is sampled from.")] = None
     frequency_penalty: Annotated[Penalty | None, described("Penalty for tokens by how often they occurred.")] = None
     presence_penalty: Annotated[Penalty | None, described("Penalty for tokens that occurred at all.")] = None
-    max_tokens: Annotated[Count | None, described("Longest answer in tokens.")] = None
+    max_tokens: Annotated[Count | None, described("Maximum tokens of an answer.")] = None
     seed: Annotated[int | None, described("Seed of the provider's sampling.")] = None
-    reasoning_effort: Annotated[str | None, described("How much a reasoning model thinks, in the provider's words.")] = None
-    thinking_budget: Annotated[Count | None, described("Tokens that a thinking model may spend before it answers.")] = None
-    extra_body: Annotated[dict[str, Any], described("Further members of the request, sent as they are.")] = {}
+    reasoning_effort: Annotated[str | None, described("Reasoning effort, as the provider names its levels.")] = None
+    thinking_budget: Annotated[Count | None, described("Maximum tokens of reasoning before the answer.")] = None
+    extra_body: Annotated[dict[str, Any], described("Further members of the request, sent unchanged.")] = {}
 
 
 class ModelEntry(ModelParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A candidate or a judge; a text alone is its `provider/model`."""
 
-    model: Annotated[Name, described("`provider/model` (also `provider:model`), or the model alone beside `provider`.")]
+    model: Annotated[Name, described("`provider/model` (also `provider:model`), or the model alone with `provider`.")]
     provider: Annotated[str, described("Name of a provider. Default: the first part of `model`.")] = ""
-    name: Annotated[str, described("What reports and response files call it. Default: `provider/model`.")] = ""
+    name: Annotated[str, described("Name in reports and response files. Default: `provider/model`.")] = ""
 
 
 class StageSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -154,7 +198,7 @@ class StageSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class GradingRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What determines a grade, whatever the method."""
+    """Rules of grading, whatever the method."""
 
     pass_threshold: Annotated[Rate, described("Score from which a record passes on the 0-1 scale.")] = 0.7
     case_pass_score: Annotated[
@@ -165,14 +209,12 @@ class GradingRules(msgspec.Struct, frozen=True, kw_only=True):
     ] = "per_criterion"
     mcq_mode: Annotated[
         McqMode,
-        described(
-            "Several correct choices: `exact` wants all of them and none besides, `any` is content with one or more of them."
-        ),
+        described("Several correct choices: `exact` requires all of them and no others, `any` one or more of them and no others."),
     ] = "exact"
     criteria: Annotated[
         tuple[CriterionName, ...],
         exposed(
-            "What records of batch_v1 are judged by that name no criteria. Default: `overall`.",
+            "Criteria of batch_v1 records that name none. Default: `overall`.",
             parameter=QueryParameter("What records of batch_v1 are judged by that name no criteria; `overall` by default."),
         ),
     ] = ()
@@ -206,7 +248,7 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
     id: Annotated[
         RunId | None,
         exposed(
-            "Id of the run, which is resumed where it exists unfinished. Default: a new id every time.",
+            "Run id; an unfinished run with the same id is resumed. Default: a new id every time.",
             member="run_id",
             option=CommandOption("Run id; an unfinished run with the same id and settings is resumed.", "ID"),
         ),
@@ -235,23 +277,23 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
 
 # The defaults are the schedule of batch_v1: three attempts, waits of 2 and 6 seconds, 20 % jitter.
 class RetrySection(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens after a timeout, a rate limit or a provider's own error."""
+    """Retries after a timeout, a rate limit or an error of the provider."""
 
     max_attempts: Annotated[Annotated[int, Meta(ge=1, le=10)], described("Attempts per record, the first one included.")] = 3
     # Fixed, because the contract states it; plans hold it so that a run explains its own waits.
     jitter: Annotated[float, FIXED] = 0.2
     """The share by which waits are lengthened or shortened at random."""
-    base_delay: Annotated[NotNegative, described("Seconds: the waits are 1, 3, 7, 15 ... times as long.")] = 2.0
+    base_delay: Annotated[NotNegative, described("Base of the waits in seconds: they are 1, 3, 7, 15 ... times as long.")] = 2.0
     max_delay: Annotated[NotNegative, described("Longest wait in seconds that a provider's Retry-After may cause.")] = 60.0
 
 
 class PanelSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How several judges decide together; every vote is kept."""
+    """Rules by which several judges decide together; every vote is stored."""
 
     quorum: Annotated[
         Count | None,
         exposed(
-            "Judges who must vote on a question, or the record ends in an error, without a score. Default: all who are asked.",
+            "Votes that a question needs; with fewer, the record ends in an error, without a score. Default: all that are asked.",
             option=CommandOption("Votes that a record needs for a score.", "N", default="all judges"),
             parameter=QueryParameter("Judges who must vote."),
         ),
@@ -265,12 +307,12 @@ class PanelSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         ),
     ] = False
     min_confidence: Annotated[
-        Rate, described("With `escalate`: a first judge who says that it is less sure than this, from 0 to 1, is unsure.")
+        Rate, described("With `escalate`: confidence, from 0 to 1, below which the first judge counts as unsure.")
     ] = 0.7
 
 
 class CacheSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Replies kept for other runs that ask the same; without this section there is no cache."""
+    """Cache of replies, shared with other runs that send the same requests; without this section there is no cache."""
 
     enabled: Annotated[bool, described("`false` neither reads nor writes the cache.")] = True
     folder: Annotated[
@@ -279,12 +321,12 @@ class CacheSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a plan uses the batches of its candidate's provider; a plan without batches has none of these settings."""
+    """Use of the batches of the candidate's provider; a plan without batches has none of these settings."""
 
     fallback: Annotated[
         Fallback,
         exposed(
-            "Requests that a batch left without an answer: `live` asks them one by one at the full price, `fail` does not.",
+            "Requests without an answer in their batch: `live` repeats them as single calls at full price, `fail` does not.",
             member="batch_fallback",
             option=CommandOption(
                 "With --batch: repeat unanswered requests as single calls at full price, or end in an error.",
@@ -293,24 +335,24 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "live"
     max_requests: Annotated[
-        Count | None, described("Requests in one batch at most. Default: 50,000 for OpenAI, 100,000 for Anthropic.")
+        Count | None, described("Maximum requests of one batch. Default: 50,000 for OpenAI, 100,000 for Anthropic.")
     ] = None
     max_bytes: Annotated[
-        Count | None, described("Bytes of one batch at most. Default: 200,000,000 for OpenAI, 256,000,000 for Anthropic.")
+        Count | None, described("Maximum bytes of one batch. Default: 200,000,000 for OpenAI, 256,000,000 for Anthropic.")
     ] = None
     poll_seconds: Annotated[
-        Positive, described("Seconds between two looks at the batches; while they are under way up to four times as many.")
+        Positive, described("Seconds between two polls of the batches, and up to four times as many while they are in progress.")
     ] = 30.0
 
 
 class BatchSection(BatchSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The candidates are asked in batches of their providers, for half the price and within a day; judges are asked as always."""
+    """Calls of candidates through their providers' batches, for half the price and within a day; judges are called as usual."""
 
-    enabled: Annotated[bool, described("`false` asks record by record.")] = True
+    enabled: Annotated[bool, described("`false` calls the candidate record by record.")] = True
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run must reach; the bounds themselves meet the gates. golden_v1 has gates where none are set: 0.8, 3.5 and 0."""
+    """Inclusive thresholds that a run must reach. A run over golden_v1 that sets none has 0.8, 3.5 and 0."""
 
     pass_rate: Annotated[
         Rate | None,
@@ -349,13 +391,13 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MlflowSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The commands `run` and `suite` push finished runs to MLflow, as with `--mlflow`; one that does not answer is a warning."""
+    """The commands `run` and `suite` push finished runs to MLflow, as with `--mlflow`; no answer is only a warning."""
 
     uri: Annotated[
         Annotated[str, Meta(pattern=r"^[^\s@]+$", title="an address without a user name or password")],
         described("Address of the MLflow server, such as `http://localhost:5000`."),
     ]
-    experiment: Annotated[str, described("The experiment, made where there is none. Default: the dataset's id.")] = ""
+    experiment: Annotated[str, described("Experiment, created if it does not exist. Default: the dataset's id.")] = ""
 
 
 class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -365,13 +407,13 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     datasets: Annotated[
         tuple[DatasetEntry | str, ...],
         exposed(
-            "What is asked.",
+            "Datasets of the run.",
         ),
     ] = ()
     candidates: Annotated[
         tuple[ModelEntry | str, ...],
         exposed(
-            "Who answers; each candidate is a run of its own.",
+            "Candidate models; each is a run of its own.",
             member="models",
             option=CommandOption("Candidate model; repeat for several.", "PROVIDER/MODEL", name="--model"),
             parameter=QueryParameter("The candidate, as `provider/model`.", name="model", kind=ModelName | None),
@@ -380,7 +422,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     judges: Annotated[
         tuple[ModelEntry | str, ...],
         exposed(
-            "Who grades what no program can grade.",
+            "Judge models, for answers that no program can grade.",
             option=CommandOption("Judge model; repeat for a panel that votes.", "PROVIDER/MODEL", name="--judge"),
             parameter=QueryParameter("A judge, as `provider/model`; several vote.", name="judge", kind=tuple[ModelName, ...]),
         ),
@@ -388,21 +430,21 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     grader: Annotated[
         str,
         exposed(
-            "A grader of your own, which grades every record: the name of a plugin, `module:function` or `file.py:function`.",
+            "Custom grader of every record: the name of a plugin, `module:function` or `file.py:function`.",
             option=CommandOption("Custom grader: a plugin, module:function or file.py:function.", "NAME"),
         ),
     ] = ""
     policy: Annotated[
         str,
         exposed(
-            "A policy of your own, which says what candidates are asked, and may grade too; named in the same way.",
+            "Custom policy, which builds the candidates' messages and may grade too; named in the same way.",
             option=CommandOption("Custom policy: a plugin, module:function or file.py:function.", "NAME"),
         ),
     ] = ""
     policies: Annotated[
         dict[Name, str],
         exposed(
-            "Policies of your own for single records: `{house: own.py:function}` is used by the records whose `metadata.policy_id` "
+            "Custom policies of single records: `{house: own.py:function}` is used by the records whose `metadata.policy_id` "
             "is `house`. `policy` overrides them.",
         ),
     ] = {}
@@ -441,19 +483,19 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         dict[Name, TokenPrice],
         described("Prices of single models, by the names that reports call them, instead of the price list's."),
     ] = {}
-    providers: Annotated[tuple[ProviderEntry, ...], described("Servers of your own, and limits for the well-known ones.")] = ()
-    run: Annotated[RunSection, described("The run itself.")] = RunSection()
+    providers: Annotated[tuple[ProviderEntry, ...], described("Custom servers, and limits for the well-known ones.")] = ()
+    run: Annotated[RunSection, described("Settings of the run itself.")] = RunSection()
     records: Annotated[
         tuple[str, ...],
         exposed(
-            "Take only the records with these ids.",
+            "Use only the records with these ids.",
             option=CommandOption("Use only the record with this id; repeat for several.", "ID", name="--record"),
         ),
     ] = ()
     limit: Annotated[
         Count | None,
         exposed(
-            "Take the first so many records of the run.",
+            "Use the first N records of the run.",
             option=CommandOption("Use the first N records.", "N"),
             parameter=QueryParameter(),
             form=FormField("Record limit", "all"),
@@ -462,7 +504,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sample: Annotated[
         Count | None,
         exposed(
-            "Take so many records, chosen by `seed` and their ids.",
+            "Use a random sample of N records, chosen by `seed` and their ids.",
             option=CommandOption("Use a random sample of N records, the same for the same seed.", "N"),
             parameter=QueryParameter("Use a random sample of N records."),
         ),
@@ -484,9 +526,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             form=FormField("Answers per record", "once", is_extra=True),
         ),
     ] = 1
-    panel: Annotated[PanelSection, described("How several judges decide together.")] = PanelSection()
-    retry: Annotated[RetrySection, described("What happens after a failed call.")] = RetrySection()
-    cache: Annotated[CacheSection | None, described("Replies kept for other runs.")] = None
+    panel: Annotated[PanelSection, described("Rules by which several judges decide together.")] = PanelSection()
+    retry: Annotated[RetrySection, described("Retries after a failed call.")] = RetrySection()
+    cache: Annotated[CacheSection | None, described("Cache of replies, shared with other runs.")] = None
     batch: Annotated[
         BatchSection | None,
         exposed(
@@ -555,7 +597,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     profile: Annotated[
         ProfileId | None,
         exposed(
-            "Benchmark whose official score is computed beside our own figures; every record must be one that it can score.",
+            "Benchmark whose official score is also computed; it must be able to score every record.",
             option=CommandOption(f"Also compute a benchmark's official score: {', '.join(get_args(ProfileId))}.", "P"),
             parameter=QueryParameter("Benchmark whose official score is also computed."),
         ),
@@ -568,8 +610,8 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             parameter=QueryParameter("With a profile: count errors as the benchmark does."),
         ),
     ] = False
-    gates: Annotated[Gates, described("What a run must reach.")] = Gates()
-    retention: Annotated[RetentionSettings, described("How long artifacts are kept before `assay purge` removes them.")] = (
+    gates: Annotated[Gates, described("Thresholds that a run must reach.")] = Gates()
+    retention: Annotated[RetentionSettings, described("Days for which artifacts are kept before `assay purge` removes them.")] = (
         RetentionSettings()
     )
     mlflow: Annotated[MlflowSection | None, described("MLflow server that finished runs are pushed to.")] = None
@@ -580,7 +622,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     slices: Annotated[
         tuple[Name, ...],
         described(
-            "What metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as "
+            "Metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as "
             "`court` or `court.name`: of the record, else of its `batch_v1` document."
         ),
     ] = (
@@ -588,7 +630,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         "dataset",
     )
     cluster_key: Annotated[
-        str, described("Member of metadata, of records or their document, whose records belong together, for honest intervals.")
+        str, described("Metadata key, of records or their document, whose values form clusters of records, for honest intervals.")
     ] = ""
 
 

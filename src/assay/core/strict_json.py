@@ -429,7 +429,7 @@ def _read_lines(text: str, kept: KeptStrings | None = None) -> ParsedDocument:
 
 
 def _not_utf8(raw: memoryview, start: int) -> ParsedDocument:
-    """The document that names the first byte that is not UTF-8."""
+    """Build the document that names the first byte that is not UTF-8."""
     # The message needs a text to cut an excerpt from, even though the document as a whole cannot be read.
     is_large = len(raw) > LARGE_BYTES
     text = narrow_text(raw, errors="replace") if is_large else str(raw, "utf-8", "replace")
@@ -571,7 +571,7 @@ class _JsonParser:
         return value, end
 
     def _string_to_check(self, at: int, kept: KeptStrings) -> tuple[str, int, bool]:
-        """The value of a string in a large text, its end, and whether half a pair was in it before it became narrow."""
+        """Read a string in a large text; returns its value, its end, and whether it had half a surrogate pair."""
         known = kept.get(self._start + at)
         if known is not None:
             return known.value, at + known.length, False

@@ -28,7 +28,7 @@ class SortedNumbers(Protocol):
 
 
 def percentile(ordered: SortedNumbers, share: float) -> float:
-    """The value below which a share of sorted values lies, interpolated linearly; the same of a run under way and at its end."""
+    """Return the value below which a share of sorted values lies, interpolated linearly."""
     # Interpolated linearly, as numpy does by default; a run under way and a sealed one must show the same percentile.
     place = share * (len(ordered) - 1)
     below = int(place)
@@ -53,26 +53,26 @@ class RunKind(Enum):
 
 # An interval names its method and n, so that a reader of the artifact can recompute it without this program.
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the true value plausibly lies."""
+    """Range that plausibly holds the true value."""
 
     low: float
     high: float
     level: float = LEVEL
     method: str
     n: int
-    """Records, or clusters, that it rests on."""
+    """Number of records, or clusters, that it was computed from."""
     # UNSET leaves the member out of the file; None would say that something was resampled an unknown number of times.
     resamples: int | msgspec.UnsetType = msgspec.UNSET
     """Only where it was resampled."""
 
     def to_json(self) -> dict[str, object]:
-        """The interval as artifacts hold it."""
+        """Convert to plain values, as artifacts hold them."""
         found: dict[str, object] = msgspec.to_builtins(self)
         return found
 
 
 class MetricValue(msgspec.Struct, frozen=True, kw_only=True):
-    """A number with its interval and what it rests on; what is undefined is None."""
+    """A number with its interval and its n; an undefined one is None."""
 
     value: float | None
     interval: Interval | None
@@ -84,7 +84,7 @@ class MetricValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeanBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a mean would be if every record that has no score had the worst, or the best one."""
+    """Means under the assumption that every record without a score had the worst one, or the best one."""
 
     worst: float | None
     best: float | None
@@ -92,22 +92,22 @@ class MeanBounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said about the times of some calls, in milliseconds; None where no time is known."""
+    """Latencies of some calls in milliseconds; None where no latency is known."""
 
     n: int
-    """Records, or calls, whose time is known."""
+    """Number of records, or calls, with a known latency."""
     p50: float | None
     p95: float | None
     mean: float | None
     max: float | None
 
     def figures(self) -> dict[str, float | None]:
-        """All that is said, by name."""
+        """Return all values but `n`, by name."""
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "n"}
 
 
 class RunLatencies(msgspec.Struct, frozen=True, kw_only=True):
-    """Times of the candidate, of the judges, and of whole records."""
+    """Latencies of the candidate, of the judges, and of whole records."""
 
     model: LatencySummary
     judge: LatencySummary
@@ -120,10 +120,10 @@ class RunLatencies(msgspec.Struct, frozen=True, kw_only=True):
 
 # Known and unknown are counted separately: an unknown price is never 0, and a sum without its n says nothing.
 class AmountSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Sum and mean of what is known, and of how much it is not."""
+    """Sum and mean of the known amounts, and the number of known and unknown ones."""
 
     sum: int | float | None
-    """Whole for tokens."""
+    """An integer for tokens."""
     mean: float | None
     n_known: int
     n_unknown: int
@@ -144,7 +144,7 @@ class TokenAmounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoreCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records have one score, or a score in a range."""
+    """Number of records with one score, or with a score in a range."""
 
     score: float | msgspec.UnsetType = msgspec.UNSET
     start: float | msgspec.UnsetType = msgspec.field(name="from", default=msgspec.UNSET)
@@ -153,7 +153,7 @@ class ScoreCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The one figure of a benchmark; intervals and standard errors are those of the plain mean."""
+    """Official score of a benchmark; intervals and standard errors are those of the plain mean."""
 
     id: str
     version: str
@@ -171,7 +171,7 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
     n_scored: int
     n_unscored: int
     unscored: dict[str, int]
-    """Records without a score, by why."""
+    """Number of records without a score, by reason."""
 
     @property
     def name(self) -> str:
@@ -180,7 +180,7 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def metric(self) -> MetricValue:
-        """The headline with the interval that is meant with it."""
+        """Return the headline with the interval to show: by clusters, if there are any."""
         return MetricValue(
             value=self.headline,
             # Where records belong together, the interval by clusters is meant; a narrower one would promise what no gate keeps.
@@ -227,7 +227,7 @@ class GateResult(msgspec.Struct, frozen=True):
 
 
 class RecordMetrics(RunCounts, frozen=True, kw_only=True):
-    """What is said about a set of records: all of a run, or those of a slice."""
+    """Metrics of a set of records: all of a run, or those of a slice."""
 
     error_rate: float | None
     n_scored: int
@@ -249,7 +249,7 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     score_mean_cluster_standard_error: float | None
     score_mean_bounds: MeanBounds | None
     scale: str | None
-    """Of the raw scores; None where records have several that cannot be brought together."""
+    """Scale of the raw scores; None where records have several that cannot be combined."""
     raw_score_mean: float | None
     raw_score_mean_interval: Interval | None
     raw_score_mean_standard_error: float | None
@@ -263,24 +263,24 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     truncated: TruncationSummary | None
     """None in runs of earlier versions, which only flagged single answers."""
     errors: dict[str, int]
-    """Records that ended in an error, by its code."""
+    """Number of records that ended in an error, by its code."""
     labels: dict[str, int]
-    """Records that did not pass, by their failure label."""
+    """Number of records that did not pass, by their failure label."""
 
     @property
     def raw_score_mean_cluster_interval(self) -> Interval | None:
-        """The interval of the raw mean that counts clusters; files have only the one on the scale 0-1."""
+        """Return the interval by clusters of the raw mean; files have only the one on the scale 0-1."""
         found = self.score_mean_cluster_interval
         if found is None:
             return None
         # The map to 1-5 is linear, so the interval of the raw mean is that of the normalized one at its ends.
         return msgspec.structs.replace(found, low=on_scale(found.low, self.scale), high=on_scale(found.high, self.scale))
 
-    # The interval that is meant with a figure counts clusters, where records hang together.
+    # Where records form clusters, the interval to show is the one that counts clusters.
 
     @property
     def pass_rate_metric(self) -> MetricValue:
-        """The pass rate with the interval that is meant with it."""
+        """Return the pass rate with the interval to show."""
         return MetricValue(
             value=self.pass_rate,
             interval=self.pass_rate_cluster_interval or self.pass_rate_interval,
@@ -290,7 +290,7 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
 
     @property
     def score_mean_metric(self) -> MetricValue:
-        """The mean on the scale 0-1 with the interval that is meant with it."""
+        """Return the mean on the scale 0-1 with the interval to show."""
         return MetricValue(
             value=self.score_mean,
             interval=self.score_mean_cluster_interval or self.score_mean_interval,
@@ -300,7 +300,7 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
 
     @property
     def raw_score_mean_metric(self) -> MetricValue:
-        """The mean on the records' own scale with the interval that is meant with it."""
+        """Return the mean on the records' own scale with the interval to show."""
         return MetricValue(
             value=self.raw_score_mean,
             interval=self.raw_score_mean_cluster_interval or self.raw_score_mean_interval,
@@ -310,14 +310,14 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
 
 
 class PassCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records have so many answers that pass."""
+    """Number of records with a given number of passing answers."""
 
     passes: int
     records: int
 
 
 class PassAtK(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean over records for one k."""
+    """Mean over records for one k."""
 
     k: int
     value: float | None
@@ -342,14 +342,14 @@ class RepeatVariance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepeatSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What several answers to each record say; only records all of whose answers have a score are in it."""
+    """Metrics of several answers per record, over the records whose answers all have a score."""
 
     repeat: int
     n_records: int
     n_complete: int
     n_left_out: int
     left_out: dict[str, int]
-    """Records without all their scores, by why."""
+    """Number of records without all their scores, by reason."""
     passes: tuple[PassCount, ...]
     pass_at_k: tuple[PassAtK, ...]
     pass_hat_k: tuple[PassAtK, ...]
@@ -357,7 +357,7 @@ class RepeatSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PanelSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """How several judges decided together."""
+    """Counts of the decisions of a panel of judges."""
 
     quorum: int
     escalate: bool
@@ -368,12 +368,12 @@ class PanelSummary(msgspec.Struct, frozen=True, kw_only=True):
     n_escalated: int
     n_vote_lost: int
     n_calls_saved: int | None
-    """Questions that the first judge was asked and the others were not; None unless the panel escalates."""
+    """Calls that escalation made unnecessary; None unless the panel escalates."""
     cost_saved_usd: float | None
 
 
 class JudgeSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What one judge of a panel said, cost and took, and how often it agrees with the others."""
+    """Votes, cost and latency of one judge of a panel, and its agreement with the others."""
 
     judge: str
     n_votes: int
@@ -391,7 +391,7 @@ class JudgeSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CandidateSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate of a ranking: how its comparisons ended, and its strength where there is one."""
+    """One candidate of a ranking: the results of its comparisons, and its strength if it could be estimated."""
 
     name: str
     wins: int
@@ -419,7 +419,7 @@ class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PositionBias(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a judge says something else when the answers change places, and which place it then prefers."""
+    """Rate at which a judge changes its verdict when the answers are swapped, and the position that it prefers then."""
 
     judge: str
     n: int
@@ -430,7 +430,7 @@ class PositionBias(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankingSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates, the strongest first, and what the order rests on."""
+    """Candidates, the strongest first, with the comparisons that they were ranked by."""
 
     n_comparisons: int
     n_unscored: int
@@ -447,7 +447,7 @@ class Summary(RecordMetrics, frozen=True, kw_only=True):
     """`metrics_summary.json`: the metrics of a whole run."""
 
     assay_version: str = ""
-    """The version that computed them; earlier ones did not say it."""
+    """Version of assay that computed them; empty for versions that did not record it."""
     repeats: RepeatSummary | msgspec.UnsetType = msgspec.UNSET
     """Of a run that asks more than once."""
     flags: dict[str, int]
@@ -456,7 +456,7 @@ class Summary(RecordMetrics, frozen=True, kw_only=True):
     judges: tuple[JudgeSummary, ...] | msgspec.UnsetType = msgspec.UNSET
     ranking: RankingSummary | msgspec.UnsetType = msgspec.UNSET
     gate: GateResult | msgspec.UnsetType = msgspec.UNSET
-    """Decided last, by all of the above; every file has it."""
+    """Computed last, from all of the above; every file has it."""
 
     @property
     def kind(self) -> RunKind:
@@ -490,12 +490,12 @@ class SlicesSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_summary(document: Mapping[str, object]) -> Summary:
-    """The metrics summary of any version; raises msgspec.ValidationError for what is none."""
+    """Read the metrics summary of any version; raises msgspec.ValidationError for other documents."""
     return msgspec.convert(_upgraded(document), Summary)
 
 
 def read_slices(document: Mapping[str, Any]) -> SlicesSummary:
-    """The metrics by slice of any version; raises msgspec.ValidationError for what is none."""
+    """Read the metrics by slice of any version; raises msgspec.ValidationError for other documents."""
     slices = {
         name: {**entry, "values": [_upgraded(value) for value in entry["values"]]}
         for name, entry in document.get("slices", {}).items()
@@ -504,7 +504,7 @@ def read_slices(document: Mapping[str, Any]) -> SlicesSummary:
 
 
 def kind_of_metrics(document: Mapping[str, object]) -> RunKind:
-    """The kind of a summary that has not been read as a type; no other code asks for the member."""
+    """Return the kind of run that an unparsed summary is about; the only code that looks for the member."""
     return RunKind.RANKING if "ranking" in document else RunKind.GRADING
 
 
@@ -516,7 +516,7 @@ _LATER_METRICS = {
     "profile": None,
     "truncated": None,
 }
-"""Members that the first versions did not write, with what they are read as. A member that is added gets a line here."""
+"""Members that earlier versions did not write, with the values they get. A new member needs a line here."""
 _LATER_PROFILE = {
     **{f"headline_{error}": None for error in _ERRORS},
     "headline_bounds": None,
@@ -524,7 +524,7 @@ _LATER_PROFILE = {
 
 
 def _upgraded(document: Mapping[str, Any]) -> JsonObject:
-    """The metrics of an earlier version with the members that came later; what a version said of itself stays as it is."""
+    """Add the members that came later to the metrics of an earlier version; existing members stay unchanged."""
     # Only missing members are added. Numbers of an earlier version are never recomputed: they are sealed and hashed.
     found = {**_LATER_METRICS, **document}
     if found["profile"] is not None:

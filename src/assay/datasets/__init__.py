@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -39,16 +40,18 @@ def read(
     """Validate a source and return the report; `auto` detects the contract by the content. Raises UsageProblem for a bad name."""
     known = resolve_contract(source, contract)
     if known is None:
-        return _unknown(source)
+        return _unrecognized_report(source)
+    # A golden run with --limit stores fewer cases than golden_v1 allows, and validate must still accept what the run has stored.
     if source.stored is not None:
         # The run has checked its input before it took some of the records, with the settings that it was given.
         null_as_absent = config.null_as_absent or source.stored.null_as_absent
         config = replace(config, allow_size=True, null_as_absent=null_as_absent)
     if not isinstance(known, str):
-        own_report: ValidationReport = _own().read_with_plugin(source, known, options)
+        own_report: ValidationReport = _plugin_contracts().read_with_plugin(source, known, options)
         return own_report
     if row_document(source) == known:
         return _read_document(source, known, config, options)
+    # Contracts are imported by name, so that a command loads the readers of the contracts that it meets and no others.
     report: ValidationReport = _module_of(known).read(source, config, options)
     return report
 
@@ -67,6 +70,7 @@ def _rows_in(source: Source, contract: str, *, is_exact: bool = False) -> "RowLi
 def _read_document(source: Source, contract: ContractId, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
     rows = _rows_in(source, contract)
     report = _read_rows(rows, contract, config, options)
+    # Reading line by line is much cheaper, and how runs write these documents; a person may have reformatted one.
     if rows.is_by_line and any(issue.code == "invalid_json" for issue in report.issues):
         # Rows that are not on lines of their own after all.
         report = _read_rows(_rows_in(source, contract, is_exact=True), contract, config, options)
@@ -82,7 +86,7 @@ def _read_rows(rows: "RowLines", contract: ContractId, config: ValidationConfig,
     return report
 
 
-def _module_of(contract: ContractId) -> Any:
+def _module_of(contract: ContractId) -> ModuleType:
     """Import the module of a contract, which has a function `read`; only contracts in use are imported."""
     return import_module(f"assay.datasets.{contract}")
 
@@ -90,6 +94,7 @@ def _module_of(contract: ContractId) -> Any:
 def stream(source: Source, contract: "str | Plugin", *, config: ValidationConfig) -> Iterator[Case | Issue]:
     """Yield issues and cases as they are found; in constant memory where the format allows it (JSONL)."""
     known = resolve_contract(source, contract)
+    # The only contract of lines without anything that belongs to the file as a whole; the others have to be read first.
     if known == "legal_eval_v1" and row_document(source) is None:
         yield from _module_of(known).stream(source, config)
         return
@@ -103,15 +108,16 @@ def resolve_contract(source: Source, contract: "str | Plugin") -> "ContractId | 
     if not isinstance(contract, str):
         return contract
     if contract not in ("auto", BUILT_IN):
-        return CONTRACTS[contract].id if contract in CONTRACTS else _own().named_contract(contract)
+        return CONTRACTS[contract].id if contract in CONTRACTS else _plugin_contracts().named_contract(contract)
+    # Built-in contracts come first: an installed package must not take over files that were read by them before.
     guessed = guess_contract(source).contract
     if guessed is not None or contract == BUILT_IN:
         return guessed
-    found: Plugin | None = _own().recognise_contract(source)
+    found: Plugin | None = _plugin_contracts().recognise_contract(source)
     return found
 
 
-def _own() -> Any:
+def _plugin_contracts() -> ModuleType:
     """Find a plugin's contract; searched only here, because listing installed packages is slow."""
     return import_module("assay.datasets.plugin_contract")
 
@@ -131,6 +137,7 @@ def _syntax_error(source: Source) -> Issue | None:
         document = parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
     else:
         document = source.document_to_check(by_line=shape == "jsonl")
+    # A missing comma hides the members by which a contract is recognised, so the comma is what the user has to hear about.
     flaw = next((flaw for flaw in document.flaws if flaw.fatal or flaw.code == "invalid_json"), None)
     if flaw is None:
         return None
@@ -139,7 +146,7 @@ def _syntax_error(source: Source) -> Issue | None:
     return locate_issue(finding, document, RecordContext())
 
 
-def _unknown(source: Source) -> ValidationReport:
+def _unrecognized_report(source: Source) -> ValidationReport:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
     broken = None if is_empty else _syntax_error(source)
     if broken is not None:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +17,9 @@ from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.datasets import resolve_contract
 from assay.datasets.parsing.formats import holds_several
 from assay.datasets.parsing.source import Source, is_packed, open_beginning, open_source
+
+if TYPE_CHECKING:
+    from assay.datasets.row_documents import DatasetParts
 
 _HEAD_BYTES = 256
 DATASET_SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".gz")
@@ -38,12 +41,13 @@ _PART = re.compile(r"(?P<path>.+)#(?P<number>[1-9][0-9]{0,5})\Z")
 
 def open_dataset(path: str | Path) -> Source:
     """Open the source at a path; `FILE#2` is the second dataset of a file that holds several. Raises SourceUnreadable."""
+    # A file may really be called `a#2`, so an existing path is never taken for a part.
     named = _PART.match(str(path))
     if named is None or Path(path).exists() or not Path(named["path"]).is_file():
         source = open_source(path)
         source.stored = next(iter(_stored_names(Path(path))), None)
         return source
-    part: Source = _parts_of(named["path"]).open(int(named["number"]))
+    part = _parts_of(named["path"]).open(int(named["number"]))
     listed = {stored.name: stored for stored in _stored_names(Path(named["path"]))}
     part.stored = listed.get(part.stored.name, part.stored) if part.stored else None
     return part
@@ -92,20 +96,21 @@ def part_names(path: str | Path) -> list[str]:
     except SourceUnreadable:
         # The reader of the file reports why it cannot be read.
         return []
-    names: list[str] = _parts_of(str(path)).names if is_several else []
-    return names
+    return _parts_of(str(path)).names if is_several else []
 
 
-def _parts_of(path: str) -> Any:
+def _parts_of(path: str) -> "DatasetParts":
     """Read the datasets of a file that holds several; they are opened one after the other, so the last such file is cached."""
+    # Time, size and inode are part of the cache key, so that a changed file is read again.
     found = Path(path).stat()
     return _read_parts(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 @lru_cache(1)
-def _read_parts(path: str, *_file: int) -> Any:
+def _read_parts(path: str, *_file: int) -> "DatasetParts":
     # Imported here, because few datasets are such a document.
-    return import_module("assay.datasets.row_documents").DatasetParts(open_source(path))
+    parts: DatasetParts = import_module("assay.datasets.row_documents").DatasetParts(open_source(path))
+    return parts
 
 
 def _ignore(path: str) -> None:
@@ -140,8 +145,10 @@ def files_in(
     Hidden files do not count, and those that show no contract count only with `is_any`. With `on_run`, files of runs and of the
     folder `besides` do not count either, and `on_run` receives these folders.
     """
+    # Sorted, because the order of a directory differs between machines, and the order of datasets decides samples.
     candidates = sorted(str(path) for path in folder.rglob("*") if _may_be_dataset(path) and not _is_hidden(path, folder))
     if on_run is not None:
+        # A folder of runs holds predictions and logs in JSON, which are no datasets and would give dozens of problems.
         outside = _NonRunFiles(folder, besides)
         candidates = [path for path in candidates if outside.has(Path(path))]
         for run in outside.runs:

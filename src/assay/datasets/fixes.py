@@ -6,11 +6,9 @@ the end of ids, nulls of optional fields, and unknown fields moved into metadata
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS, Contract, ContractId
 from assay.core.issue import Path, path_text
 from assay.core.report import FixChange
@@ -48,7 +46,7 @@ class FixResult(msgspec.Struct, frozen=True):
 
 Edit = tuple[Path, str]
 """Path of a changed value, and the change in words."""
-Fix = Callable[[Any, Path], tuple[Any, list[Edit]]]
+Fix = Callable[[object, Path], tuple[object, list[Edit]]]
 """Function that takes a record and its path, and returns the record and its changes."""
 
 
@@ -56,8 +54,9 @@ def fix_source(source: Source, contract: ContractId, config: ValidationConfig | 
     """Apply every safe fix to a source; text that cannot be parsed stays unchanged."""
     content = bytes(source.buffer())
     changes = [FixChange(1, "", "removed the byte order mark")] if content.startswith(BOM) else []
+    # Replacements are spliced into the original bytes, so that everything that no fix touches stays byte for byte.
     content = content.removeprefix(BOM)
-    pieces = list(_OWN.get(contract, _pieces)(source, CONTRACTS[contract], config or ValidationConfig()))
+    pieces = list(_CONTRACT_FIXES.get(contract, _pieces)(source, CONTRACTS[contract], config or ValidationConfig()))
     offset = len(BOM) if changes else 0
     parts: list[bytes] = []
     at = 0
@@ -78,19 +77,20 @@ class _ByteReplacement(msgspec.Struct, frozen=True):
     changes: tuple[FixChange, ...]
 
 
-def _rewritten(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_ByteReplacement]:
+def _rewrite(raw: bytes, path: Path, fix: Fix, *, start: int, line: int) -> Iterator[_ByteReplacement]:
     """Yield the replacement of one record, if a fix changes it."""
     document = parse_json(raw)
+    # A text with a duplicate name or a lone surrogate has no single meaning, so nothing about it is safe to change.
     if document.flaws:
         return
     value, changes = fix(document.value, path)
     if changes:
         document.locate(where[len(path) :] for where, _ in changes)
-        noted = tuple(_noted(document, where, message, inner=where[len(path) :], line=line) for where, message in changes)
+        noted = tuple(_locate_change(document, where, message, inner=where[len(path) :], line=line) for where, message in changes)
         yield _ByteReplacement(start, len(raw), msgspec.json.encode(value), noted)
 
 
-def _noted(document: ParsedDocument, path: Path, message: str, *, inner: Path, line: int) -> FixChange:
+def _locate_change(document: ParsedDocument, path: Path, message: str, *, inner: Path, line: int) -> FixChange:
     place = document.place(document.offset(inner, on_key=True), start=Location(line, 1))
     return FixChange(place.line, path_text(path), message)
 
@@ -101,19 +101,20 @@ def _line_pieces(source: Source, fix: Fix) -> Iterator[_ByteReplacement]:
     for line in filled_lines(source):
         content = line.text
         start = buffer.find(content, start)
-        yield from _rewritten(content, (), fix, start=start, line=line.number)
+        yield from _rewrite(content, (), fix, start=start, line=line.number)
         start += len(content)
 
 
 def _whole_piece(source: Source, fix: Fix) -> Iterator[_ByteReplacement]:
     content = bytes(source.buffer())
     start = len(BOM) if content.startswith(BOM) else 0
-    for piece in _rewritten(content[start:], (), fix, start=start, line=1):
+    for piece in _rewrite(content[start:], (), fix, start=start, line=1):
+        # A whole document is written by people and read by them; lines of JSON Lines stay compact.
         pretty = msgspec.json.format(piece.content, indent=2) + b"\n"
         yield msgspec.structs.replace(piece, content=pretty)
 
 
-def _removed(nulls: list[Path]) -> list[Edit]:
+def _describe_removed(nulls: list[Path]) -> list[Edit]:
     return [(path, "removed the null of an optional field") for path in nulls]
 
 
@@ -124,9 +125,11 @@ class _IdTrimmer:
         self._member = member
         self._taken = set(taken)
 
-    def trim(self, record: Any, path: Path) -> list[Edit]:
+    def trim(self, record: object, path: Path) -> list[Edit]:
         """Remove white space at the end of the record's id."""
-        value = record.get(self._member) if type(record) is dict else None
+        if type(record) is not dict:
+            return []
+        value = record.get(self._member)
         if type(value) is not str or value == value.rstrip() or not value.strip() or value.rstrip() in self._taken:
             return []
         record[self._member] = value.rstrip()
@@ -141,29 +144,30 @@ def _accepted_ids(source: Source, contract: Contract, config: ValidationConfig) 
 def _pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_ByteReplacement]:
     """Apply the fix that is safe in every contract: white space at the end of ids is removed."""
     if contract.is_lines:
+        # Trimming must not turn an id into one that an accepted record has; that record would become a duplicate.
         ids = _accepted_ids(source, contract, config)
         return _line_pieces(source, lambda row, path: (row, ids.trim(row, path)))
-    return _whole_piece(source, lambda document, path: (document, _trimmed(document, path, contract)))
+    return _whole_piece(source, lambda document, path: (document, _trim_records(document, path, contract)))
 
 
-def _trimmed(document: object, path: Path, contract: Contract) -> list[Edit]:
+def _trim_records(document: object, path: Path, contract: Contract) -> list[Edit]:
     """Trim the records of a document; ids of rejected records count as taken, too."""
-    changes = _removed(drop_nulls(document, GOLDEN_DOCUMENT, path))
+    changes = _describe_removed(drop_nulls(document, GOLDEN_DOCUMENT, path))
     records = document.get(contract.member) if type(document) is dict else None
     listed = [(index, record) for index, record in enumerate(records) if type(record) is dict] if type(records) is list else []
     ids = _IdTrimmer(contract.record_id, (one for _, record in listed if type(one := record.get(contract.record_id)) is str))
     for index, record in listed:
         where = (*path, contract.member, index)
-        changes += ids.trim(record, where) + _removed(drop_nulls(record, GOLDEN_CASE, where))
+        changes += ids.trim(record, where) + _describe_removed(drop_nulls(record, GOLDEN_CASE, where))
     return changes
 
 
 def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_ByteReplacement]:
     ids = _accepted_ids(source, contract, config)
 
-    def fix(row: object, path: Path) -> tuple[Any, list[Edit]]:
+    def fix(row: object, path: Path) -> tuple[object, list[Edit]]:
         # A policy_id in metadata selects how a row is graded, so none is put there.
-        nulls = _removed(drop_nulls(row, LEGAL_ROW, path))
+        nulls = _describe_removed(drop_nulls(row, LEGAL_ROW, path))
         return row, nulls + ids.trim(row, path) + _move_unknown(row, path, (*legal_eval_v1.rules.FIELDS, "policy_id"))
 
     return _line_pieces(source, fix)
@@ -172,9 +176,9 @@ def _legal_pieces(source: Source, contract: Contract, config: ValidationConfig) 
 def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) -> Iterator[_ByteReplacement]:
     ids = _accepted_ids(source, contract, config)
 
-    def fix(record: object, path: Path) -> tuple[Any, list[Edit]]:
-        nulls = _removed(drop_nulls(record, BATCH_RECORD, path))
-        record, changes = _normalized(record, path) if type(record) is dict else (record, [])
+    def fix(record: object, path: Path) -> tuple[object, list[Edit]]:
+        nulls = _describe_removed(drop_nulls(record, BATCH_RECORD, path))
+        record, changes = _normalize_value(record, path) if type(record) is dict else (record, [])
         changes += nulls + ids.trim(record, path)
         return record, changes + _move_unknown(record, path, batch_v1.rules.RECORD_FIELDS, accepts=_fits_batch)
 
@@ -187,10 +191,11 @@ def _batch_pieces(source: Source, contract: Contract, config: ValidationConfig) 
         start = split.offset(member)
         raw = split.original(start, len(memoryview(member)))
         line = cursor.place(start).line
+        # A null member of the document itself: it has no value to rewrite, so its name and a comma go with it.
         if len(path) == 1 and raw == b"null":
             yield from _without_member(split, str(path[0]), start, line)
         else:
-            yield from _rewritten(raw, path, its_fix, start=start, line=line)
+            yield from _rewrite(raw, path, its_fix, start=start, line=line)
     # The buffer may be a map that other readers of the source share, so the patches must not stay in it.
     split.restore()
 
@@ -200,6 +205,7 @@ def _without_member(split: SplitDocument, name: str, at: int, line: int) -> Iter
     low = max(0, at - _NEAR)
     before = _NAMED_MEMBER.search(bytes(split.view[low:at]))
     after = _COMMA_AFTER.match(bytes(split.view[at : at + _NEAR]))
+    # Not certain enough to cut: the null stays, and validation still reports it.
     if before is None or before[2] != name.encode() or after is None or not (before[1] or after[1]):
         return
     start = low + before.start() if not after[1] else low + before.start(2) - 1
@@ -221,10 +227,10 @@ def _head_members(split: SplitDocument) -> list[tuple[Path, msgspec.Raw, Fix]]:
     except msgspec.DecodeError:
         return []
     named = (("created_at", head.created_at), ("dataset_version", head.dataset_version), ("metadata", head.metadata))
-    return [((name,), member, _normalized) for name, member in named if memoryview(member)]
+    return [((name,), member, _normalize_value) for name, member in named if memoryview(member)]
 
 
-def _normalized(value: object, path: Path) -> tuple[Any, list[Edit]]:
+def _normalize_value(value: object, path: Path) -> tuple[object, list[Edit]]:
     """Normalize a value to NFC; two names that become one, or a run of combining marks, are left to a person."""
     found = FindingList()
     normalized = batch_v1.rules.NormalizedRecord(found, value, path)
@@ -237,14 +243,15 @@ def _conversation_pieces(source: Source, _: Contract, config: ValidationConfig) 
     known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
     optional = turn_fields(config)
 
-    def fix_turn(turn: object, path: Path) -> tuple[Any, list[Edit]]:
-        nulls = _removed(drop_turn_nulls(turn, optional, path))
+    def fix_turn(turn: object, path: Path) -> tuple[object, list[Edit]]:
+        nulls = _describe_removed(drop_turn_nulls(turn, optional, path))
         return turn, nulls + (_move_unknown(turn, path, known) if "metadata" in known else [])
 
-    def fix_turns(turns: object, path: Path) -> tuple[Any, list[Edit]]:
+    def fix_turns(turns: object, path: Path) -> tuple[object, list[Edit]]:
         listed = enumerate(turns if type(turns) is list else ())
         return turns, [edit for index, turn in listed for edit in fix_turn(turn, (*path, index))[1]]
 
+    # YAML would lose its comments and layout when written again, so none is fixed.
     if sniff_format(source) == "yaml":
         return iter(())
     if has_conversation_lines(source):
@@ -260,10 +267,9 @@ def _fits_batch(metadata: Mapping[str, object]) -> bool:
 
 
 def _move_unknown(
-    record: Any, path: Path, known: tuple[str, ...], *, accepts: Callable[[JsonObject], bool] | None = None
+    record: object, path: Path, known: tuple[str, ...], *, accepts: Callable[[Mapping[str, object]], bool] | None = None
 ) -> list[Edit]:
-    metadata = record.get("metadata", {}) if type(record) is dict else None
-    if type(metadata) is not dict:
+    if type(record) is not dict or type(metadata := record.get("metadata", {})) is not dict:
         return []
     # A name that looks like a known field is a typing error, which moving would hide.
     unknown = [key for key in record if key not in known and key not in metadata and not nearest(key, known)]
@@ -276,7 +282,7 @@ def _move_unknown(
     return [((*path, key), f"moved into metadata.{key}") for key in unknown]
 
 
-_OWN: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_ByteReplacement]]] = {
+_CONTRACT_FIXES: dict[ContractId, Callable[[Source, Contract, ValidationConfig], Iterator[_ByteReplacement]]] = {
     "legal_eval_v1": _legal_pieces,
     "batch_v1": _batch_pieces,
     "conversation_v1": _conversation_pieces,

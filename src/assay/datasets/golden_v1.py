@@ -1,7 +1,7 @@
 """golden_v1: one JSON document with 5 to 20 cases; the file is valid as a whole or not at all."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -30,6 +30,7 @@ from assay.datasets.parsing.issue_locator import IssueList, RecordContext
 from assay.datasets.parsing.record_fields import golden_uses
 from assay.datasets.parsing.source import Source
 
+# The contract's range for files; `allow_size` lifts it for golden sets that have grown beyond it.
 MIN_CASES, MAX_CASES = 5, 20
 _ANY_SIZE: dict[Interface, str] = {
     "python": "pass allow_size=True",
@@ -46,6 +47,7 @@ CASE_FIELDS = ("id", "user_prompt", "rubric", "context", "tags")
 _DOCUMENT = '{"version": "1.0.0", "cases": [...]}'
 _CASE = '{"id": "case-001", "user_prompt": "...", "rubric": "..."}'
 _ONE_CASE = f"this is one case; a file has them in cases: {_DOCUMENT}"
+# \Z and ASCII ranges: `$` allows a final line break, and `\d` below would match digits of every script.
 _ID = re.compile(r"[a-z0-9-]+\Z")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 
@@ -63,6 +65,7 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
         # Imported lazily: most callers do not need it.
         for issue in import_module("assay.datasets.parsing.rubric_lint").lint_cases(document):
             issues.add(issue)
+    # The counts say which cases are at fault, although any error rejects the file.
     rejected = _rejected(found, cases)
     is_rejected = found.has_errors
     value = document.value
@@ -86,23 +89,24 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
     )
 
 
-def _head_of(value: object) -> JsonObject:
+def _head_of(value: object) -> dict[str, object]:
     return {name: member for name, member in value.items() if name != "cases"} if type(value) is dict else {}
 
 
-def _field_counts(cases: list[JsonObject]) -> FieldCounts:
+def _field_counts(cases: Iterable[object]) -> FieldCounts:
     counter = FieldCounter()
     for case in cases:
-        counter.add(golden_uses(case))
+        if type(case) is dict:
+            counter.add(golden_uses(case))
     return counter.counts()
 
 
-def _cases_of(value: object) -> list[Any]:
+def _cases_of(value: object) -> list[object]:
     cases = value.get("cases") if type(value) is dict else None
     return cases if type(cases) is list else []
 
 
-def _rejected(found: FindingList, cases: list[Any]) -> IndexSet:
+def _rejected(found: FindingList, cases: Sequence[object]) -> IndexSet:
     """Collect the cases with an error; when errors were too many to be listed, every case counts as rejected."""
     rejected = IndexSet()
     is_flood = any(severity == "error" for _, severity in found.unlisted)
@@ -115,12 +119,13 @@ def _rejected(found: FindingList, cases: list[Any]) -> IndexSet:
     return rejected
 
 
-def _record(finding: Finding, cases: list[Any]) -> RecordContext:
+def _record(finding: Finding, cases: Sequence[object]) -> RecordContext:
     """Return the context of a finding: its case, or the file."""
     index = finding.path[1] if finding.path[:1] == ("cases",) and len(finding.path) > 1 else None
     if not isinstance(index, int) or index >= len(cases):
         return RecordContext()
-    case_id = cases[index].get("id") if type(cases[index]) is dict else None
+    case = cases[index]
+    case_id = case.get("id") if type(case) is dict else None
     return RecordContext(index, case_id if type(case_id) is str else None)
 
 
@@ -136,6 +141,7 @@ def check_document(value: object, config: ValidationConfig, interface: Interface
             found.missing((field,), hint=_ONE_CASE if is_case and field == "cases" else misspelling_hint(field, document, FIELDS))
     if "version" in document:
         _check_version(found, document["version"])
+    # Optional fields may be null in this contract, as they are in its published classes.
     if document.get("description") is not None:
         string_at(found, document["description"], ("description",))
     if "cases" in document:
@@ -201,6 +207,7 @@ def _check_id(found: FindingList, value: object, path: Path) -> None:
 def _check_text(found: FindingList, value: object, path: Path, *, low: int, high: int) -> None:
     """Check the length of a text: the minimum counts trimmed characters, the maximum all of them."""
     string_at(found, value, path, low=low, high=high)
+    # A rubric of ten blanks has the length that the contract asks for, and no content.
     if type(value) is str and len(value) >= low > len(value.strip()):
         found.add("value_out_of_range", path, f"{path[-1]} has fewer than {low} characters besides white space at its ends")
 
@@ -213,7 +220,7 @@ def _warn_unknown(
         found.warn("unsupported_field", (*path, unknown.name), f"{unknown.message} and is ignored", hint=hint, on_key=True)
 
 
-def _to_cases(document: JsonObject, name: str) -> Iterator[tuple[Case, Any]]:
+def _to_cases(document: JsonObject, name: str) -> Iterator[tuple[Case, object]]:
     for index, case in enumerate(document["cases"]):
         made = Case(
             id=case["id"],
@@ -223,6 +230,7 @@ def _to_cases(document: JsonObject, name: str) -> Iterator[tuple[Case, Any]]:
             dataset=document.get("description") or name,
             prompt=case["user_prompt"],
             notes=case.get("context") or "",
+            # One holistic criterion: a judge scores the whole answer from 1 to 5 by this text.
             criteria=(Criterion("rubric", case["rubric"]),),
             tags=tuple(case.get("tags") or ()),
             metadata={"version": document["version"]},

@@ -41,10 +41,11 @@ from assay.datasets.parsing.source import Source, filled_lines
 
 CONTRACT_ERROR = "contract_error"
 """Code of a record on which the contract's code failed."""
-OURS = frozenset({"index", "contract", "record_sha256", "sample", "turns", "attachments"})
+RESERVED_MEMBERS = frozenset({"index", "contract", "record_sha256", "sample", "turns", "attachments"})
 """Members of a case that a custom contract does not set."""
-MEMBERS = tuple(name for name in Case.__struct_fields__ if name not in OURS)
-_NEEDS = {"rubric": "criteria", "reference": "references", "mcq": "choices"}
+MEMBERS = tuple(name for name in Case.__struct_fields__ if name not in RESERVED_MEMBERS)
+# The task follows from what the case has, so that a contract need not name it.
+_REQUIRED_MEMBERS = {"rubric": "criteria", "reference": "references", "mcq": "choices"}
 _YAML_NAME = rb"(?m)^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z_][\w-]*)[\"']?[ \t]*:"
 
 
@@ -62,6 +63,7 @@ def _checked(plugin: Plugin) -> Plugin:
     """Name a contract by its own name; raises UsageProblem for the name of a built-in one."""
     own = getattr(plugin.target, "name", "")
     name = own if isinstance(own, str) and own else plugin.plan.name
+    # A plugin that took over a built-in name would change what existing files mean.
     if name in CONTRACTS:
         raise UsageProblem(f"the contract '{name}' is built in, and stays what it is", hint="give yours another name")
     return Plugin(msgspec.structs.replace(plugin.plan, name=name), plugin.target)
@@ -93,6 +95,7 @@ def _recognisers(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
 def _recognises(plugin: Plugin, names: frozenset[str]) -> bool:
     try:
         with ThirdPartyCode():
+            # It gets names and no content: recognising must not read the file, nor depend on its records.
             return bool(plugin.target.recognises(names))
     except ThirdPartyError:
         return False
@@ -195,7 +198,7 @@ class _PluginReader:
             return parse_yaml(source.part(0, MAX_YAML_BYTES + 1))
         return parse_json(source.buffer())
 
-    def _listed(self, value: object) -> tuple[Steps, list[Any]] | None:
+    def _listed(self, value: object) -> tuple[Steps, list[object]] | None:
         """Return the rows of a document and the path to them."""
         if type(value) is dict and type(value.get(self._member)) is list:
             return (self._member,), value[self._member]
@@ -222,7 +225,7 @@ class _PluginReader:
         self.total += 1
         found, case = FindingList(), None
         if row.document.is_readable:
-            found, case = self._made(row)
+            found, case = self._make_case(row)
         add_flaws(found, flaws, ())
         record_id = case.id if case is not None else None
         if record_id is not None and not found.has_errors:
@@ -236,9 +239,10 @@ class _PluginReader:
         if first != row.index:
             add_used_id(found, record_id, row.path, first=f"row {first}")
 
-    def _made(self, row: _PluginRow) -> tuple[FindingList, Case | None]:
+    def _make_case(self, row: _PluginRow) -> tuple[FindingList, Case | None]:
         """Call the contract for a row; returns the findings, with paths from the document's root, and the case."""
         reported, found = FindingList(), FindingList()
+        # These checks are the same for every contract, so that no plugin can let them pass.
         check_nul(found, row.value, row.path)
         case: Case | None = None
         try:
@@ -252,7 +256,7 @@ class _PluginReader:
         except _NoCase as problem:
             if not reported.has_errors:
                 reported.add(CONTRACT_ERROR, (), f"the contract made no case of the row: {problem}")
-        found += [_known(msgspec.structs.replace(finding, path=(*row.path, *finding.path))) for finding in reported]
+        found += [_with_known_code(msgspec.structs.replace(finding, path=(*row.path, *finding.path))) for finding in reported]
         found.unlisted.update(reported.unlisted)
         return found, case
 
@@ -262,7 +266,7 @@ class _PluginReader:
         unknown = next((name for name in made if name not in MEMBERS), None)
         if unknown is not None:
             raise _NoCase(f"a case has no member {short(str(unknown))} here {nearest(str(unknown), MEMBERS)}".rstrip())
-        task = made.get("task") or next((task for task, member in _NEEDS.items() if made.get(member)), "open")
+        task = made.get("task") or next((task for task, member in _REQUIRED_MEMBERS.items() if made.get(member)), "open")
         ours = {"index": row.index, "contract": self._name, "record_sha256": sha256_hex(canonical_json(row.value))}
         try:
             case = msgspec.convert({"task": task, "dataset": self._name, "prompt": "", **made, **ours}, Case)
@@ -271,11 +275,12 @@ class _PluginReader:
         _check_case(case)
         return case
 
-    def records(self, source: Source) -> Iterator[tuple[Case, Any]]:
+    def records(self, source: Source) -> Iterator[tuple[Case, object]]:
         """Yield the cases of the accepted rows with their rows; made again, so that nothing stays in memory."""
         for row in self._rows(source):
             if row.index not in self.rejected:
-                _, case = self._made(row)
+                # Made once more from the row: keeping the cases of a large file would take several times its size.
+                _, case = self._make_case(row)
                 if case is None:
                     raise UsageProblem(f"the contract '{self._name}' does not say the same of a row twice")
                 yield case, row.value
@@ -287,9 +292,10 @@ class _NoCase(Exception):
 
 def _check_case(case: Case) -> None:
     """Raise _NoCase for a case that no candidate can answer or no method can grade."""
-    needed = _NEEDS.get(case.task)
+    needed = _REQUIRED_MEMBERS.get(case.task)
     ids = [choice.id for choice in case.choices]
     wrong = {
+        # Found here and not by a grader, where it would cost a call and end in an error.
         "the id is empty": not case.id.strip(),
         "it has neither a prompt nor messages": not case.prompt.strip() and not case.messages,
         f"a case of task '{case.task}' needs {needed}": needed is not None and not getattr(case, needed),
@@ -301,7 +307,7 @@ def _check_case(case: Case) -> None:
         raise _NoCase(why)
 
 
-def _known(finding: Finding) -> Finding:
+def _with_known_code(finding: Finding) -> Finding:
     """Replace an unknown issue code by one of ours, since codes are a closed list."""
     if finding.code in CODES:
         return finding

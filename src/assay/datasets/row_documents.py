@@ -81,6 +81,7 @@ def row_lines(source: Source, contract: str, *, is_exact: bool = False) -> RowLi
 
 def _by_line(source: Source, start: int) -> RowLines | None:
     """Read the rows of a document that has each on its own line; None for any other layout."""
+    # Only a document that ends as runs write it is cut at its line feeds; everything else is parsed.
     tail = source.part(max(start, source.size - _END_BYTES), source.size)
     end = _END.search(tail)
     if end is None or source.part(start, start + 1) != b"\n" or not source.part(0, 1).strip():
@@ -90,10 +91,12 @@ def _by_line(source: Source, start: int) -> RowLines | None:
     feeds = commas = 0
     while at < last:
         piece = source.part(at, min(at + _PIECE, last))
+        # The comma stays with the line feed that follows it, or neither would be found by the search for both.
         if piece.endswith(b",") and at + len(piece) < last:
             piece = piece[:-1]
         feeds += piece.count(b"\n")
         commas += piece.count(b",\n")
+        # Inside a JSON string a line feed is escaped, so a comma before one is always between two rows.
         spool.write(piece.replace(b",\n", b"\n"))
         at += len(piece)
     # The first line feed ends the head; each other one is between two rows.
@@ -124,6 +127,7 @@ def _by_value(source: Source, contract: str) -> RowLines:
     offsets = array("q", [address_of(row) - first for row in rows])
     spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
     for row in rows:
+        # Line breaks between the members of a row become blanks of the same length, so that columns can be mapped back.
         spool.write(bytes(row).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n")
     issues = tuple(_around(_without_list(buffer, listed), contract))
     end = offsets[-1] + len(memoryview(rows[-1])) if rows else 0
@@ -245,6 +249,7 @@ class DatasetParts:
             raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {problem}", hint="fetch it again") from problem
         if len(self._parts) > MAX_DATASETS:
             raise SourceUnreadable(f"'{source.name}' holds more than {MAX_DATASETS:,} datasets", hint="use several files")
+        # msgspec keeps the last of two lists of datasets without a word; the strict parser finds the repeated name.
         for flaw in parse_json(_without_list(buffer, listed)).flaws:
             raise SourceUnreadable(f"cannot read the datasets in '{source.name}': {flaw.message}", hint=flaw.hint)
         first, place = address_of(buffer), LocationCursor(buffer).place
@@ -265,6 +270,7 @@ class DatasetParts:
             raise SourceUnreadable(f"'{name}' holds {count} datasets, and no number {number}", hint="count them from 1")
         part, start = self._parts[number - 1], self._starts[number - 1]
         spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
+        # All parts together get a bounded amount, or many small datasets at the end of a long document would take quadratic space.
         if start.line + start.column <= _MAX_PADDING // count:
             spool.write(b"\n" * (start.line - 1) + b" " * (start.column - 1))
         view = memoryview(part.document)

@@ -79,6 +79,7 @@ def rescore(parent: RunPaths, target: RunPaths, *, wanted: RescoreRequest, at: f
 def _plan(run: PublishedRun, run_id: str, *, wanted: RescoreRequest) -> Plan:
     plan = run.manifest.settings
     is_same = plan.profile == wanted.profile
+    # Another profile has another scale, on which the old threshold would mean something else.
     kept = plan.gates.min_score if is_same else None
     gates = msgspec.structs.replace(plan.gates, min_score=kept if wanted.min_score is None else wanted.min_score)
     return msgspec.structs.replace(
@@ -139,6 +140,7 @@ def _write(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, staging: S
         found: JsonObject = {"profile_score": prediction.profile_score, "profile_unscored": prediction.profile_unscored}
         if prediction.profile_bounds is not msgspec.UNSET:
             found["profile_bounds"] = prediction.profile_bounds
+        # The old profile's, which the new one may not have.
         line.pop("profile_bounds", None)
         predictions.line(msgspec.json.encode({**line, **found}))
 
@@ -183,10 +185,11 @@ class _Replies:
         return text
 
 
-def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: GateResult, at: str) -> JsonObject:
+def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: GateResult, at: str) -> dict[str, object]:
     """Return the members of the old run's manifest, also those of a later version, without those that are the new run's own."""
     old = run.manifest
     kept = {name: member for name, member in run.members.items() if name not in _OWN}
+    # Of a rescored run the time of its first parent: that is when models were called.
     evaluated_at = old.completed_at if old.rescored_from is None else old.rescored_from.completed_at
     return {
         **kept,

@@ -124,6 +124,7 @@ def _model(imported: ImportResult, name: str) -> ModelPlan:
     try:
         parameters = msgspec.convert({"temperature": None, **given}, ModelParameters)
     except msgspec.ValidationError:
+        # Parameters that are not ours are kept as they are rather than dropped.
         parameters = ModelParameters(temperature=None, extra_body=given)
     return ModelPlan(name=name, provider="", model=name, parameters=parameters)
 

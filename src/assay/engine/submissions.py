@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
@@ -26,7 +26,7 @@ from assay.engine.comparison.gate import audit_entry
 from assay.engine.execution.run import check_shareable, open_or_create
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.providers import is_file_model
-from assay.engine.planning.request import PlanProblems, RunRequest, finding_lines, load_run_file
+from assay.engine.planning.request import PlanProblems, RunFileMembers, RunRequest, finding_lines, load_run_file
 from assay.engine.planning.selection import prepared_records
 from assay.engine.readers.run_list import project_of, result_of
 from assay.engine.readers.run_reader import RunReader
@@ -116,7 +116,7 @@ def one_report(reports: Sequence[ValidationReport]) -> ValidationReport:
     )
 
 
-def fixed_error(error: Mapping[str, object]) -> JsonObject:
+def fixed_error(error: Mapping[str, object]) -> dict[str, object]:
     """Return a record error with the members of the API contract."""
     return {name: error[name] for name in ERROR_MEMBERS}
 
@@ -146,6 +146,7 @@ def new_upload(runs_dir: Path, run_id: str, *, place: Path) -> Path:
     active = folders_of(runs_dir, run_id).active
     with disk_errors(active):
         active.parent.mkdir(mode=0o700, exist_ok=True)
+        # Made in the server's own folder, where a crash leaves it for the next sweep.
         made = place / f"upload-{run_id}"
         for folder in (made, made / UPLOAD):
             folder.mkdir(mode=0o700)
@@ -215,6 +216,7 @@ def _called(plan: Plan, request: RunRequest) -> Plan:
 
 
 def _keep_errors(path: Path, report: ValidationReport) -> None:
+    # O_NOFOLLOW: a link in the place of the file must not lead the write elsewhere.
     with disk_errors(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
         for issue in report.all_issues:
             if issue.severity == "error" and issue.index is not None:
@@ -225,6 +227,7 @@ def accept(plan: bytes, runs_dir: Path, *, at: float) -> None:
     """Make the run of a plan durable in state `queued`, after its upload is on disk."""
     read: Plan = read_plan(plan)
     folders = folders_of(runs_dir, read.run_id)
+    # The directory entries too: after a power failure a ledger without its upload would be a run without records.
     sync_folder(folders.active / UPLOAD)
     sync_folder(folders.active)
     open_or_create(read, folders, at=at)
@@ -247,7 +250,7 @@ def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: Shar
     return True
 
 
-def queued_errors(folders: RunPaths) -> list[JsonObject]:
+def queued_errors(folders: RunPaths) -> list[dict[str, object]]:
     """Return the record errors of an upload whose run has not read its input yet."""
     path = folders.active / ERRORS
     try:
@@ -279,6 +282,7 @@ def _is_abandoned(folders: RunPaths, *, is_alone: bool) -> bool:
         uploader = (folders.active / UPLOADER).read_text(encoding="ascii")
     except FileNotFoundError:
         return is_alone
+    # Not by process id, which another process may have by now.
     return not RunLock(temporary(folders.runs_dir) / uploader).is_held()
 
 
@@ -375,7 +379,7 @@ def _model_id(entry: ModelEntry) -> str:
     return f"{entry.provider}/{entry.model}" if entry.provider else entry.model
 
 
-def _declared(members: Mapping[str, Any]) -> dict[str, ProviderEntry]:
+def _declared(members: RunFileMembers) -> dict[str, ProviderEntry]:
     """Return the providers of a run file by name."""
     entries = msgspec.convert([entry for entry in members.get("providers", ()) if entry], list[ProviderEntry])
     return {entry.name: entry for entry in entries}

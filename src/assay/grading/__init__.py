@@ -54,6 +54,7 @@ def start(case: Case, settings: GradingSettings, *, attachments: Mapping[str, st
     """
     try:
         assignment = assign(case, settings, attachments=attachments)
+    # Returned as a flow that fails when it is driven, so that the engine has one place where a grading failure arrives.
     except GradingFailure as failure:
         return _refused(failure)
     return assignment.method.flow(assignment)

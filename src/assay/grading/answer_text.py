@@ -5,12 +5,14 @@ import re
 _TAG = re.compile(
     r"(?:<|\[(?=/?think\]))(/?)(think|thinking|thoughts?|reasoning|reflection|scratchpad)\b[^<>\[\]]{0,100}[>\]]", re.IGNORECASE
 )
+# Servers of open models often pass these tokens on as text.
 _ENDS = ("</s>", "<eos>", "<end_of_turn>", "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|end|>", "<|return|>")
 
 
 def without_end_marks(text: str) -> str:
     """Remove the end markers that models leave after their last word."""
     bare = text.rstrip()
+    # A loop and not a pattern: a model that got stuck may have repeated the marker a thousand times.
     while bare.endswith(_ENDS):
         marker = next(marker for marker in _ENDS if bare.endswith(marker))
         bare = bare.removesuffix(marker).rstrip()
@@ -25,6 +27,7 @@ def has_thought_tag(text: str) -> bool:
 def after_thoughts(text: str) -> str:
     """Remove closed reasoning blocks at the start; unclosed and later ones stay."""
     text = text.removeprefix("\ufeff").lstrip()
+    # Only at the start: a judge's reply that mentions such a tag later is not reasoning before an answer, and may be an attack.
     while tag := _TAG.match(text):
         end = None if tag.group(1) else _end_of_thought(text, tag)
         if end is None:
@@ -50,16 +53,19 @@ def without_thoughts(text: str) -> str:
         elif is_thought:
             is_thought = False
         else:
+            # A closing tag alone: servers may cut the opening one off with the prompt, so everything before it was reasoning.
             pieces.clear()
         start = tag.end()
     return " ".join(pieces if is_thought else [*pieces, text[start:]])
 
 
 SUSPECTED = "suspected_injection"
+# Only a flag depends on it, so a search that is cut short loses a hint and never a grade.
 _MAX_CHARACTERS = 50_000
 """Maximum characters of an answer that are searched."""
 _MAX_OCCURRENCES = 20
 """Maximum occurrences of one trigger that are checked."""
+# Answers are read as data, and judges see them between marks; these words only make a person look at the record.
 _TRIGGERS: dict[str, str] = {
     "score": r"score[\"']?\s*:\s*[0-9]",
     "criteria_met": r"criteria_met",

@@ -20,6 +20,7 @@ DEFAULT_CRITERION = Criterion("overall", "overall")
 """Used by batch_v1 records, which name criteria only when they want particular ones."""
 MethodKind = Literal["five_point", "rubric", "reference", "mcq", "turn", "tool_call", "pairwise", "plugin"]
 """Grading methods in one word each; each has a row in `grading.methods.GRADING_METHODS`."""
+# Conversations have no entry: recorded replies are graded as references, which the engine makes of them turn by turn.
 _KINDS: dict[str, MethodKind] = {
     "mcq": "mcq",
     "open": "five_point",
@@ -34,6 +35,7 @@ NO_ATTACHMENTS: Mapping[str, str] = {}
 class GradingSettings(GradingRules, frozen=True, kw_only=True):
     """Candidate, judges, and what is enough to pass."""
 
+    # Names of models and not their settings: a grade must not depend on how a model is reached.
     candidate: str
     """Name of the plan's model that answers."""
     judges: tuple[str, ...] = ()
@@ -48,6 +50,7 @@ class GradingSettings(GradingRules, frozen=True, kw_only=True):
     """Run's profile, which may score a rubric that has no score of its own."""
     grader: PluginPlan | None = None
     """Run's custom grader, which grades every case."""
+    # Code is loaded apart from the plan, which is stored as JSON and read by processes that never run it.
     grader_code: Any = None
     """Generator function of a grader that asks judges."""
     policy: PluginPlan | None = None
@@ -72,6 +75,7 @@ def settings_of(plan: Plan) -> GradingSettings:
         grader=plan.grader(),
         policy=plan.policy(),
         record_policies=plan.record_policies(),
+        # By name, so that a rule that is added to both structs cannot be forgotten here.
         **{name: getattr(plan, name) for name in GradingRules.__struct_fields__},
     )
 
@@ -164,6 +168,7 @@ class GradingAssignment(msgspec.Struct, frozen=True):
 
     def _others(self, template_id: str) -> tuple[str, ...]:
         """List the texts besides the template."""
+        # The hash of a grade covers every text in the prompts: two runs with equal hashes were asked in the same words.
         question = (self.policy.question_template,) if self.policy.question_template else ()
         if self.case.task == "mcq":
             return () if self.custom_policy else (*question, choice_task(self.case, self.settings))
@@ -174,12 +179,14 @@ class GradingAssignment(msgspec.Struct, frozen=True):
 
     def _of_judges(self) -> tuple[str, ...]:
         """List the texts in every judge's prompt, whatever the method."""
+        # Judges are asked for their confidence only where it decides something; without it prompts and caches stay as they were.
         is_confident = self.settings.panel.escalate and len(self.settings.judges) > 1
         return (ASK_AGAIN, CONFIDENCE) if is_confident else (ASK_AGAIN,)
 
 
 def choice_task(case: Case, settings: GradingSettings) -> str:
     """Choose the template that says how many choices to select."""
+    # A set, because a dataset may list the one correct choice twice.
     if len(set(case.correct_choice_ids)) < 2:
         return "mcq_one/1"
     return "mcq_several/1" if settings.mcq_mode == "exact" else "mcq_any/1"
@@ -188,6 +195,7 @@ def choice_task(case: Case, settings: GradingSettings) -> str:
 def kind_of(case: Case) -> MethodKind | None:
     """Return the method for a case, in a run without a custom grader; None for a task that cannot be graded."""
     kind = kind_for(case.contract, case.task)
+    # Words of a turn are judged; a recorded tool call is compared exactly, and needs no judge.
     if kind == "reference" and has_tools(case):
         return "tool_call" if is_tool_turn(case) else "turn"
     return kind

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from assay.core.case import Attachment, Case, Criterion, Message
+from assay.core.case import Attachment, Case, Criterion, Message, attachment_section
 from assay.core.model_call import ModelRequest
 from assay.core.open_fields import OpenField, grading_fields, question_fields
 from assay.core.outcome import GradingFailure
@@ -17,6 +17,7 @@ def task_text(case: Case) -> str:
     """Return the prompt, or the whole conversation with roles, after the prompt if no message contains it."""
     if not case.messages:
         return case.prompt
+    # Judges must see the question. In legal_eval_v1 messages are sent and the prompt is for display, and they may differ.
     has_prompt = any(case.prompt.strip() in message.content for message in case.messages)
     turns = [f"[{message.role}]\n{message.content}" for message in case.messages]
     return "\n\n".join(turns if has_prompt else [f"[prompt]\n{case.prompt}", *turns])
@@ -72,7 +73,14 @@ def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
     settings = assignment.settings
     if settings.has_answers and not assignment.case.attachments:
         return _given_answer(settings.candidate)
-    return ModelRequest(stage="candidate", call_id=CALL_ID, model=settings.candidate, messages=candidate_messages(assignment))
+    return ModelRequest(
+        stage="candidate",
+        call_id=CALL_ID,
+        model=settings.candidate,
+        messages=candidate_messages(assignment),
+        record=assignment.case,
+        attachments=assignment.attachments,
+    )
 
 
 # Cached, because all records of such a run share one request.
@@ -86,6 +94,7 @@ def candidate_messages(assignment: GradingAssignment) -> tuple[Message, ...]:
     if assignment.custom_policy is not None:
         return policy_messages(assignment.policy_code, assignment.case, attachments=assignment.attachments)
     case, policy, system_prompt = assignment.case, assignment.policy, assignment.settings.system_prompt
+    # Additions go to the last user message, so that a model sees them right where it has to answer.
     messages = case.messages or (Message("user", case.prompt),)
     additions = _additions(assignment)
     if additions or policy.question_template:
@@ -98,6 +107,7 @@ def candidate_messages(assignment: GradingAssignment) -> tuple[Message, ...]:
 
 def _additions(assignment: GradingAssignment) -> list[str]:
     case = assignment.case
+    # The words of this heading are part of the prompt that policies fix: another one needs another policy id.
     additions = [f"Context:\n{case.model_context}"] if case.model_context else []
     additions += map(format_field, question_fields(case))
     additions += [_attachment_text(attachment, assignment.attachments) for attachment in case.attachments]
@@ -125,9 +135,10 @@ def _apply_template(question: str, case: Case, policy: Policy) -> str:
 
 
 def _attachment_text(attachment: Attachment, texts: Mapping[str, str]) -> str:
+    # Sending the question without its document would give a wrong answer instead of an error.
     if attachment.path not in texts:
         raise GradingFailure("attachment_missing", f"the text of attachment {attachment.path!r} is not available")
-    return f"Attachment: {attachment.title or attachment.path}\n{texts[attachment.path]}"
+    return attachment_section(attachment, texts[attachment.path])
 
 
 def _choices(case: Case, settings: GradingSettings) -> str:

@@ -46,6 +46,7 @@ from assay.grading.verdict import unescape_json
 _AFTER = rf"(?![{LETTER}])(?!['\u2019-][{LETTER}])(?![.,:/(]\d)(?!\s?[%€°])"
 _BEFORE = rf"(?<![{LETTER}$'\u2019-])"
 _BOUNDARY = re.compile(_AFTER)
+# All repetitions here are bounded or possessive: answers are untrusted text, and backtracking would take quadratic time.
 _OPENED = re.compile(rf"\s*+(?:[{OPENING}]\s*+){{0,12}}")
 _CLOSED = re.compile(rf"[{CLOSING}]{{0,8}}")
 _LIST_LINK = re.compile(rf"\s{{0,9}}([{LINKING}]|(?=\())?\s{{0,9}}(?P<words>)[{OPENING}]{{0,8}}\s{{0,9}}")
@@ -57,9 +58,11 @@ _OPERATOR = re.compile(r"\s{0,3}(?:[+*/=\u00d7\u00f7^]|\\(?:times|cdot|div|pm)\b
 """Makes the words before it the beginning of a calculation."""
 _SENTENCE = re.compile(rf"[^{SENTENCE_ENDS}\n]{{0,300}}")
 _LIST_SPACES = re.compile(r"[ \t\u00a0\u202f]+")
+# A longer list is an attack or a model that got stuck, not an answer.
 _LONGEST_LIST = 200
 _LIST_REMARK = 160
 """Maximum characters after a choice in which it may be retracted."""
+# `a` and `I` in English, `e` in Italian: as names of choices they need more evidence than other letters.
 _SHORT_WORDS = frozenset("aeiouyàéèó\u0432")
 """Names that are words of some language."""
 
@@ -100,6 +103,7 @@ class ChoiceLookup:
     def by_words(self) -> dict[str, str]:
         """Map ids by the words of the choice, the longest first."""
         words = _unique((plain_words(choice.text), choice.id) for choice in self._choices)
+        # The longest first, so that `not liable in tort` is not read as the choice `not liable`.
         return {text: words[text] for text in sorted(words, key=len, reverse=True) if text}
 
     def mentions_other(self, text: str, chosen: frozenset[str]) -> bool:
@@ -136,8 +140,10 @@ class ChoiceLookup:
 
     def _finish_list(self, text: str, items: list[ChoiceMatch]) -> ChoiceList | None:
         chosen, end = frozenset(item.choice for item in items), items[-1].end
+        # None and not an empty choice: text that rejects B says nothing about A, and another statement may still decide.
         if REJECTING.match(text, end) or self._is_taken_back(text, end, chosen):
             return None
+        # A question or an open alternative is no choice; reading one would credit a model for not answering.
         is_open = "" in chosen or text[end : end + 1] in ("?", "\uff1f") or self._is_kept_open(text, end, chosen)
         return ChoiceList(frozenset() if is_open else chosen, end)
 
@@ -146,6 +152,7 @@ class ChoiceLookup:
         if TAKEN_BACK.match(text, end):
             return True
         rest = text[end : end + _LIST_REMARK].partition("\n")[0]
+        # Only up to the next choice: `(B), which is better than (A), which is wrong` takes back A.
         later = TAKEN_BACK_LATER.search(rest)
         return later is not None and not self.mentions_other(rest[: later.start()], chosen)
 
@@ -182,6 +189,7 @@ class ChoiceLookup:
         """Return the id of a name that stands alone and does not begin a sentence: `the answer is a river` does not name A."""
         spelled = name.group("id")
         choice = spelled if spelled in self.ids else self._by_folded.get(spelled.casefold())
+        # `$5` is a price; `$5$` is the choice 5 in LaTeX.
         if choice is None or (choice.isdigit() and text[: name.start("id")].endswith("$") and "$" not in name.group("close")):
             return None
         is_closed = bool(name.group("close")) or not _goes_on(text, name.end(), after=spelled)
@@ -218,6 +226,7 @@ class ChoiceLookup:
         return self._read_words(text, start) or (self._read_words(text, opened.end()) if opened else None)
 
     def _read_words(self, text: str, at: int) -> ChoiceMatch | None:
+        # lower() and not casefold(): casefold may change the length, and offsets have to stay those of the text.
         folded = text[at : at + self._longest].lower()
         for words, choice in self.by_words.items():
             if folded.startswith(words) and _BOUNDARY.match(folded, len(words)) and not _OPERATOR.match(text, at + len(words)):
@@ -256,6 +265,7 @@ def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
+    # Two choices with the same words cannot be told apart by them.
     return {key: found[0] for key, found in values.items() if len(found) == 1}
 
 
@@ -275,6 +285,7 @@ def _alternatives(ids: tuple[str, ...]) -> str:
 
 
 _VALUE = r"""\s*:\s*(\[[^][]{0,2000}\]|"(?:[^"\\]|\\.){0,2000}+"|'(?:[^'\\]|\\.){0,2000}+'|-?[\w.]+)"""
+# Prompts ask for a JSON object, but models add text, cut it off or use other quotes, so members are searched and not parsed.
 _FIELDS = tuple(
     re.compile(rf"""(?<!\\){quote}(?:{names}){quote}{_VALUE}""", re.IGNORECASE | re.DOTALL)
     for names in (
@@ -336,6 +347,7 @@ def read_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
 
 
 def _cleaned(answer: str) -> str:
+    # A choice that was considered while thinking is not the answer.
     text = without_thoughts(without_end_marks(answer)) if "<" in answer or "[" in answer else answer
     if not text.isascii():
         text = text.translate(_WIDE)
@@ -352,6 +364,7 @@ def _reading(text: str, options: ChoiceLookup) -> ChosenIds:
             values.add(_of_field(match.group(1), options))
             end = match.end()
         if values:
+            # A model may revise the object that it began with; its last sentence says what it means.
             closing = _closing_of(_after_object(text, end), options)
             return _only(values) if closing is None else closing
     return _of_words(text, options)
@@ -374,6 +387,7 @@ def _closing_of(text: str, options: ChoiceLookup) -> ChosenIds | None:
 
 
 def _only(readings: set[ChosenIds]) -> ChosenIds:
+    # Two different readings count as none: any rule to prefer one would favour some models over others.
     return next(iter(readings)) if len(readings) == 1 else frozenset()
 
 
@@ -381,6 +395,7 @@ def _of_field(value: str, options: ChoiceLookup) -> ChosenIds:
     if not value.startswith("["):
         return _of_words(unescape_json(value[1:-1]) if value[0] in "\"'" else value, options)
     items = [next(filter(None, match.groups()), "") for match in _ITEM.finditer(value[1:-1])]
+    # One item that cannot be read makes the whole list unreadable; dropping it would turn a wrong answer into a right one.
     chosen = [_whole(unescape_json(item), options) or frozenset() for item in items]
     return frozenset().union(*chosen) if all(chosen) else frozenset()
 
@@ -400,6 +415,7 @@ def _of_words(text: str, options: ChoiceLookup) -> ChosenIds:
     whole = _whole(text, options)
     if whole is not None:
         return whole
+    # `The answer is F` with choices A to D is a choice that does not exist, whatever was named before.
     unknown = _UNKNOWN_LAST.search(text, max(0, len(text) - _CLAUSE))
     if unknown and unknown.group("id") not in options.ids and all(_CAPITAL.fullmatch(choice_id) for choice_id in options.ids):
         return frozenset()
@@ -410,6 +426,7 @@ def _of_words(text: str, options: ChoiceLookup) -> ChosenIds:
     if closing is not None:
         return closing
     final = {statement.reading for statement in statements if statement.is_final}
+    # "Wait" after the last statement announces another answer, which was cut off or could not be read.
     if RETRACTED.search(text, max(statement.end for statement in statements)):
         return frozenset()
     # Several lines that begin with a name list the choices; a single one is an answer.
@@ -424,6 +441,7 @@ def _closing(text: str, statements: list[_ChoiceStatement]) -> ChosenIds | None:
         return None
     start = min(statement.start for statement in closing)
     sentence = max((match.end() for match in _SENTENCE_START.finditer(text, 0, start)), default=0)
+    # "If the contract is void, the answer is B" leaves open whether it is.
     if CONDITION.match(text, sentence, start):
         return None
     return _only({statement.reading for statement in closing})
@@ -452,6 +470,7 @@ def _named_after_words(text: str, tail: str, options: ChoiceLookup) -> ChosenIds
     is_own = any(re.search(rf"(?<![{LETTER}]){re.escape(text_of_choice)}\Z", before) for text_of_choice in words)
     if item is None or not item.choice or not is_own or NEGATION.search(before):
         return frozenset()
+    # The weakest sign of all, so it counts only where nothing else in the text could be meant.
     named = {match.group("id") for match in islice(_NAMED.finditer(text), _MAX_STATEMENTS)}
     return frozenset() if named & set(options.ids) - {item.choice} else frozenset({item.choice})
 
@@ -462,6 +481,7 @@ def _statements(text: str, options: ChoiceLookup) -> list[_ChoiceStatement]:
     found = [
         statement
         for announcement in ANNOUNCEMENTS
+        # A search for a substring spares nearly all of these patterns.
         if announcement.trigger in lower
         for statement in _announced(text, lower, announcement, options)
     ]
@@ -493,6 +513,7 @@ def _announced_at(text: str, offset: int, announcement: ChoiceAnnouncement, opti
         return []
     if announcement.after and not compile_pattern(announcement.after).match(text, listed.end):
         return []
+    # A label such as `Answer:` may head a list of all choices, while a sentence states one.
     is_final, is_label = FINAL_BEFORE.search(before) is not None, match.groupdict().get("label") is not None
     return [_ChoiceStatement(listed.chosen, offset, listed.end, is_final, is_sentence=not is_label)]
 
@@ -519,6 +540,7 @@ def _confirmed(text: str, lower: str, options: ChoiceLookup) -> list[_ChoiceStat
     for match in islice(RIGHT.finditer(lower), _MAX_STATEMENTS):
         if _PART_OF_WORD.match(lower[match.start() - 1 : match.start() + 1]):
             continue
+        # A bounded piece before each confirmation, or a text full of them would take quadratic time.
         clause = text[max(0, match.start() - _CLAUSE) : match.start()].rstrip(" \u2014-")
         sentence = _SENTENCE_END.split(clause)[-1]
         chosen = _subject(sentence, options) or _subject(sentence.rsplit(",", 1)[-1], options)
@@ -557,6 +579,7 @@ def _of_lines(text: str, options: ChoiceLookup) -> set[ChosenIds]:
     if is_list and chosen_lines and _continues_list(read, chosen_lines[-1][0], options):
         chosen_lines.pop()
     is_first_apart = len(lines) > 1 and not lines[1].strip()
+    # Lines that each begin with a name and continue are the options repeated, or a discussion of them.
     if is_list and not any(line.is_bare or (number == 0 and is_first_apart) for number, line in chosen_lines):
         return set()
     return {line.reading for _, line in chosen_lines if line.reading is not None}
@@ -603,6 +626,7 @@ def _is_own(rest: str, item: ChoiceMatch, options: ChoiceLookup) -> bool:
         return is_remark or BECAUSE.match(rest) is not None
     link = _LINK.match(rest)
     beginning = plain_words(rest[link.end() :]) if link else ""
+    # Shorter beginnings, such as `The court`, are shared by several choices.
     if len(beginning) < _SHORTEST_BEGINNING:
         return False
     return [choice for words, choice in options.by_words.items() if words.startswith(beginning)] == [item.choice]

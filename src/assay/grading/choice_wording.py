@@ -8,6 +8,7 @@ import msgspec
 
 LETTER = "A-Za-z0-9_À-\u1fff"
 """Letters that continue a word; those of Chinese, Japanese and Korean may directly adjoin a choice."""
+# Escaped for character classes, in which both constants are used.
 OPENING = "\"'`*_(\\[{$\\\\<>“”„«‘【「（"
 CLOSING = "\"'`*_)\\]}$\\\\>“”»’】」）"
 LINKING = ".):–—-"
@@ -30,6 +31,7 @@ class ChoiceAnnouncement(msgspec.Struct, frozen=True):
 
 _DECORATION = r"[*_`\"')\]}\s]{0,8}"
 _COLON = r"[:=：]|->|→|(?<=\s)[–—-](?=\s)"
+# Many of these words come from published answers of models, as the tests of the parser quote them.
 _ADVERB = (
     r"(?:(?:therefore|thus|clearly|definitely|most likely|likely|probably|then|simply|indeed|hence|obviously|also|daher|somit|donc|"
     r"quindi|dunque|por tanto|entonces|应该|就)\b\s?,?\s{0,9})?"
@@ -120,6 +122,7 @@ FINAL_BEFORE = re.compile(
     r"(?:\b(?:final|finale[nr]?|endgültige[nr]?|definitiv[ae])\s{0,9}[*_]{0,3}|最终|окончательный )$",
     re.IGNORECASE,
 )
+# The last branch is about what others say or the model thought at first: attributed choices are not the model's answer.
 REJECTED_BEFORE = re.compile(
     r"(?:\b(?:wrong|incorrect|false|no|not|cannot|falsche[nrs]?|nicht|mauvaises?|fausses?|ne|non|sbagliat\w{1,3}|errat\w{1,3}|"
     r"equivocad\w{1,3}|не|неправильн\w{1,3}|неверн\w{1,3})"
@@ -227,6 +230,7 @@ CONCLUSION = re.compile(
     re.IGNORECASE,
 )
 """May precede a choice at the very end of an answer that does not say `the answer is`."""
+# Only where nothing else announces a choice: there, doubt is enough not to read one.
 MAYBE = re.compile(r"\b(?:maybe|perhaps|might|may|could|possibly|unsure|guess|vielleicht|peut-être|forse|quizás?)\b", re.IGNORECASE)
 RIGHT_WORDS = (
     *("correct", "right", "best", "true", "s the answer", "e the answer", "richtig", "korrekt"),

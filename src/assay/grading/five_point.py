@@ -23,11 +23,13 @@ def grade_five_point(assignment: GradingAssignment) -> Flow:
     questions = tuple(_question(case, criterion) for criterion in assignment.criteria)
     answer = CandidateAnswer(reply.text, case.record_sha256)
     results = yield from ask_judges(questions, assignment.settings, answer=answer)
+    # Every criterion has to pass: a mean would let a very clear answer make up for a wrong one.
     passed = all(result.value >= pass_score for result in results)
     return judged_grade(
         assignment,
         reply.text,
         results=results,
+        # fsum: the mean of equal scores must be exactly that score, or a threshold would be missed by rounding.
         raw_score=fsum(result.value for result in results) / len(results),
         passed=passed,
         label="" if passed else proposed_label(results) or "other",
@@ -44,6 +46,7 @@ def _question(case: Case, criterion: Criterion) -> JudgeQuestion:
             "context": context_text(case),
             "rubric": _rubric(criterion),
             "reference": reference_text(case),
+            # Records without such fields keep the template that they had before it existed, and so their caches and hashes.
             **({"grading": grading} if grading else {}),
         },
         shape=FIVE_POINT,
@@ -58,6 +61,7 @@ def _rubric(criterion: Criterion) -> str:
 
 def criterion_template(criterion: Criterion) -> str:
     """Return our rubric template for a criterion that is only named; empty for one that describes itself."""
+    # batch_v1 only names criteria, without saying what they mean; for those the wording is ours.
     is_named = criterion.title == criterion.id and criterion.id in NAMED_CRITERIA
     return f"criterion_{criterion.id}/1" if is_named else ""
 

@@ -4,12 +4,12 @@ import hashlib
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.case import Message
 from assay.core.model_call import FailedReply, ModelRequest, Reply, failure_words
 from assay.core.outcome import CriterionResult
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, fill, load_template
 from assay.grading.verdict import (
+    JsonSchema,
     ReplySchema,
     UnusableReply,
     Verdict,
@@ -49,6 +49,7 @@ def empty_result(criterion: str, shape: ReplySchema, *, weight: float) -> Criter
 ASKED_AGAIN = "asked_again"
 AGAIN = ":again"
 """Suffix of the id of a call that repeats a question."""
+# 64 bits: enough that no text contains a mark by chance.
 _MARK_LENGTH = 16
 
 
@@ -101,10 +102,12 @@ class JudgeCall:
         self.options = options
         self.call_id = judge_call_id(question.criterion, judge if options.is_panel else "")
         self.texts: list[str] = []
+        # The state is in the object and not in the generator, because all judges are asked in parallel.
         self.refusal = UnusableReply("")
         self.verdicts: tuple[Verdict, ...] = ()
         self.lost = ""
         """Reason why there is no verdict, once no attempt is left."""
+        # The code of batch_v1's taxonomy for a judge that cannot be read; a failed call replaces it by its own.
         self.lost_code = "judge_parse_error"
 
     def ask(self) -> ModelRequest:
@@ -114,6 +117,7 @@ class JudgeCall:
             call_id=self.call_id,
             model=self.judge,
             messages=self._messages(),
+            # Providers that enforce a schema make second requests rare; the reply is read just as strictly in any case.
             reply_schema=self._schema(),
             may_fail=self.options.may_fail,
         )
@@ -125,7 +129,7 @@ class JudgeCall:
         where = "each object of the list" if self.question.parts else "the object"
         return system, Message("user", user.content + fill(load_template(CONFIDENCE).text.rstrip("\n"), {"where": where}))
 
-    def _schema(self) -> JsonObject:
+    def _schema(self) -> JsonSchema:
         question = self.question
         if self.options.is_confident:
             return confident_schema(question.shape, is_list=bool(question.parts))
@@ -142,6 +146,7 @@ class JudgeCall:
 
     def accept_reply(self, reply: Reply) -> None:
         """Read a reply into verdicts, a reason to ask again, or a final failure."""
+        # In a panel the others may decide without this judge; alone, the driver has ended the record before.
         if isinstance(reply, FailedReply):
             self.lost, self.lost_code = failure_words(reply.code, reply.message, attempts=reply.attempts), reply.code
             return
@@ -169,6 +174,7 @@ class JudgeCall:
 
     def _salvaged(self) -> tuple[Verdict, ...]:
         """Salvage a verdict from the two replies; half a list is not used."""
+        # Half a list would grade some criteria and not the others.
         if self.question.parts or self.lost:
             return ()
         saved = salvaged_verdict(self.texts, self.question.shape, answer=self.answer.text)
@@ -178,6 +184,7 @@ class JudgeCall:
 def judge_messages(question: JudgeQuestion, answer: CandidateAnswer, *, call_id: str) -> tuple[Message, Message]:
     """Build the judge's prompt; each foreign text is in a block between marks that the text cannot contain."""
     blocks = {**question.blocks, "answer": answer.text}
+    # An answer may contain instructions to the judge. It can be told apart from ours only if it cannot write the end of its block.
     mark = _mark(answer, call_id, texts=tuple(blocks.values()))
     slots = {name: _block(name, text, mark=mark) for name, text in blocks.items()}
     if not answer.text:
@@ -194,6 +201,7 @@ def _block(name: str, text: str, *, mark: str) -> str:
 def _mark(answer: CandidateAnswer, call_id: str, *, texts: tuple[str, ...]) -> str:
     """Derive a code that differs from call to call, and is the same when a call is repeated."""
     # The mark depends on the answer, so no answer can contain its own mark and end its block early.
+    # The same for the same call, so that a resumed run finds the judge's reply by the hash of its request.
     seed = "\0".join((answer.record_sha256, call_id, answer.text))
     while True:
         seed = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
@@ -210,4 +218,5 @@ def judge_call_id(criterion: str, judge: str = "") -> str:
 
 def escape_call_id(name: str) -> str:
     """Escape the characters that structure a call id."""
+    # Ids of criteria come from the dataset: one that contains `@` must not look like a call to another judge.
     return name.replace("%", "%25").replace(":", "%3A").replace("@", "%40")

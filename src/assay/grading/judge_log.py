@@ -48,6 +48,7 @@ def results_from_log(
     assignment = assign(case, settings)
     specs = assignment.method.topics(assignment, answer)
     known = {(spec.name, judge): call_id for spec in specs for judge, call_id in _call_ids(spec, settings.judges)}
+    # A reply that belongs to no question means that the rules have changed since; results without it would be quietly different.
     unknown = {call_id.removesuffix(AGAIN) for call_id in replies} - set(known.values())
     if unknown:
         raise UnknownCall(sorted(unknown)[0])
@@ -70,6 +71,7 @@ def _votes(
     for _, call_id in _call_ids(spec, judges):
         texts = [replies[name] for name in (call_id, *(() if is_first else (call_id + AGAIN,))) if name in replies]
         read = [_values(spec, text, answer=answer, is_exact=is_first) for text in texts]
+        # The same order as in grading: the first reply that can be read, then the second, then what can be salvaged of both.
         votes.append(next(filter(None, read), ()) or (() if is_first else _salvaged(spec, texts, answer=answer)))
     return [tuple(1 - value for value in vote) if spec.is_swapped else vote for vote in votes if vote]
 
@@ -92,7 +94,10 @@ def _exact_value(text: str, shape: ReplySchema) -> float:
     """Return the number of a readable verdict before rounding to tenths."""
     found = only_object(text)
     assert not isinstance(found, UnusableReply)
-    return float(found[shape.value])
+    # Some benchmarks score what the judge wrote, and not what our scale made of it.
+    value = found[shape.value]
+    assert isinstance(value, int | float), "a readable verdict has a number"
+    return float(value)
 
 
 def _salvaged(spec: ReplySpec, texts: list[str], *, answer: str) -> tuple[float, ...]:

@@ -31,6 +31,7 @@ def compare_choices(assignment: GradingAssignment, answer: str) -> Grade:
     case = assignment.case
     selected = selected_choices(answer, case.choices)
     chosen, correct = set(selected), set(case.correct_choice_ids)
+    # legal_eval_v1 does not say how several correct choices count; exact sets are the stricter reading and the default.
     is_right = chosen == correct or (assignment.settings.mcq_mode == "any" and bool(chosen) and chosen < correct)
     score = float(is_right)
     grade = Grade(
@@ -43,6 +44,7 @@ def compare_choices(assignment: GradingAssignment, answer: str) -> Grade:
         justification=_justification(selected, case),
         label="" if is_right else _label(selected),
         selected_choice_ids=selected,
+        # Wrong, with a flag: an error would leave the record out of the pass rate, and reward models that do not answer.
         flags=() if selected else (UNPARSEABLE,),
     )
     return assignment.sign(grade)
@@ -76,6 +78,7 @@ _decode_given = msgspec.json.Decoder(_ChoiceObject).decode
 def selected_choices(answer: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
     """Find the ids of the chosen choices in the question's order; empty for none, an unknown one or ambiguous ones."""
     named = _plain_name(answer)
+    # Most answers are just a name. The grammar for all others is loaded when the first one needs it.
     if any(named == choice.id for choice in choices):
         return (named,)
     # Imported lazily: a run without multiple choice, or with plain answers, needs no vocabulary of nine languages.
@@ -93,6 +96,7 @@ def _plain_name(answer: str) -> str:
             return _decode_given(answer).answer
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return ""
+    # fullmatch: with anything else in the text, only the whole grammar may decide.
     short = _SHORT.fullmatch(answer) if len(answer) < _LONGEST_SHORT else None
     return short.group(1) if short else ""
 

@@ -23,9 +23,11 @@ GRADING_METHODS: dict[MethodKind, GradingMethod] = {
 
 def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str] = NO_ATTACHMENTS) -> GradingAssignment:
     """Assign a case its grading method and its policy; raises GradingFailure for a task that cannot be graded."""
+    # A custom grader takes every record, also of tasks that no built-in method can grade.
     kind = "plugin" if settings.grader else kind_of(case)
     if kind is None:
         raise GradingFailure("unsupported_task", f"cases of task {case.task!r} cannot be graded")
+    # The run's own policy overrides those that records name, as the settings say.
     custom = settings.policy or settings.record_policies.get(case.policy_id)
     policy, flags = (custom_policy_of(custom.name), ()) if custom else resolve_policy(case.policy_id, case.task)
     return GradingAssignment(case, settings, policy, GRADING_METHODS[kind], flags, attachments, custom)

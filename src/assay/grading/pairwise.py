@@ -22,6 +22,7 @@ INCONSISTENT = "inconsistent"
 """Flag of a comparison without a winner because the two orders, or the judges, disagree."""
 Result = Literal["first", "second", "tie", "inconsistent"]
 _RESULTS: dict[float, Result] = {1.0: "first", 0.5: "tie", 0.0: "second"}
+# An inconsistent comparison counts as half a win for each: leaving it out would leave out the close ones.
 _SCORES: dict[Result, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "inconsistent": 0.5}
 TEMPLATE = "judge_pairwise/1"
 WITH_GRADING = "judge_pairwise/2"
@@ -37,7 +38,9 @@ def grade_pairwise(assignment: GradingAssignment) -> Flow:
     """
     case = assignment.case
     texts = tuple(choice.text for choice in case.choices)
+    # Judges prefer a position. Only a verdict that survives the swap is about the answers.
     questions = (_question(case, IN_ORDER, texts=texts), _question(case, SWAPPED, texts=texts[::-1]))
+    # Both texts together, for checking whether a judge only repeats what it was shown.
     answer = CandidateAnswer("\n\n".join(texts), case.record_sha256)
     panel_results = yield from ask_judges(questions, assignment.settings, answer=answer)
     scores = (*panel_results[0].scores, *map(_inverted, panel_results[1].scores))
@@ -68,6 +71,7 @@ def by_judge(scores: tuple[Score, ...]) -> dict[str, Result]:
 def pairwise_winner(results: tuple[Result, ...]) -> Result:
     """Return the result of more than half of the judges; without such a majority there is no winner."""
     result, count = Counter(results).most_common(1)[0]
+    # More than half of all judges, not of those who chose a side.
     return result if 2 * count > len(results) else "inconsistent"
 
 
@@ -108,6 +112,7 @@ def _decision(panel_result: PanelResult, scores: tuple[Score, ...]) -> PanelDeci
 
 
 def _reasons(scores: tuple[Score, ...], result: Result) -> str:
+    # These words are stored in artifacts; another wording would make equal runs differ.
     outcome = {"first": "the first answer won", "second": "the second answer won", "tie": "a tie", INCONSISTENT: "nobody won"}[
         result
     ]

@@ -21,6 +21,7 @@ DISAGREE = "judges_disagree"
 TIED = "judges_tied"
 ESCALATED = "escalated"
 VOTE_LOST = "vote_lost"
+# One step of the scale: the judge could as well have given the score on the other side.
 NEAR = 0.1
 """Distance from the pass threshold within which a score in tenths counts as unsure."""
 _TOLERANCE = 1e-9
@@ -51,6 +52,7 @@ def ask_judges(questions: tuple[JudgeQuestion, ...], settings: GradingSettings, 
 
     Raises GradingFailure when a judge gives no verdict even when asked again, unless enough others vote.
     """
+    # One judge is a panel of one, so that there is a single path for both; its calls keep the ids they had without a panel.
     judges, panel = settings.judges, settings.panel
     if not judges:
         raise GradingFailure("judge_missing", "the case needs a judge and the run has none")
@@ -58,6 +60,7 @@ def ask_judges(questions: tuple[JudgeQuestion, ...], settings: GradingSettings, 
     options = JudgeCallOptions(is_panel=len(judges) > 1, may_fail=len(judges) > 1)
     # Without a quorum in the plan, every judge must vote.
     needs_all = panel.quorum is None or panel.quorum >= len(judges)
+    # Judges that are called in are not asked for their confidence: nothing is decided by it any more.
     alone = msgspec.structs.replace(options, is_confident=True) if escalates else options
     asked = judges[:1] if escalates else judges
     calls_per_question = [[JudgeCall(question, judge, answer=answer, options=alone) for judge in asked] for question in questions]
@@ -68,12 +71,14 @@ def ask_judges(questions: tuple[JudgeQuestion, ...], settings: GradingSettings, 
         unsure = [calls for calls in calls_per_question if _is_unsure(calls[0], settings)]
         for calls in unsure:
             calls += [JudgeCall(calls[0].question, judge, answer=answer, options=options) for judge in judges[1:]]
+        # All unsure questions in one round, so that escalation adds one wait to a record and not one for each criterion.
         yield from _collect_replies([call for calls in unsure for call in calls[1:]])
         if needs_all:
             _check_none_lost(calls_per_question)
     try:
         return tuple(result for calls in calls_per_question for result in _combine_votes(calls, settings))
     except GradingFailure as failure:
+        # The votes were paid for, and tell what the others thought.
         failure.scores = _collect_scores(calls_per_question)
         raise
 
@@ -126,8 +131,10 @@ def _is_unsure(call: JudgeCall, settings: GradingSettings) -> bool:
 
 
 def _is_doubtful(verdict: Verdict, call: JudgeCall, settings: GradingSettings) -> bool:
+    # A reply that had to be repaired is weaker evidence, whatever confidence it states.
     if ASKED_AGAIN in verdict.flags or SALVAGED in verdict.flags:
         return True
+    # No confidence is no certainty: a judge that ignores the question must not decide alone.
     if verdict.confidence is None or verdict.confidence < settings.panel.min_confidence:
         return True
     match call.question.shape.scale:
@@ -143,6 +150,7 @@ def _is_doubtful(verdict: Verdict, call: JudgeCall, settings: GradingSettings) -
 def _combine_votes(calls: JudgeCalls, settings: GradingSettings) -> list[PanelResult]:
     """Combine the judges' votes on one question, criterion by criterion; raises GradingFailure when too few have voted."""
     voting = [call for call in calls if call.verdicts]
+    # Before escalation only one judge was asked, and a quorum of two cannot apply to it.
     wanted = min(settings.panel.quorum or len(calls), len(calls))
     if len(voting) < wanted:
         lost = _loss_text(calls)
@@ -163,6 +171,7 @@ def _combine(part: RubricPart, number: int, voting: JudgeCalls, *, missing: tupl
         return PanelResult(
             value=votes[0].value, votes=votes, scores=scores, decision=PanelDecision(criterion=part.criterion, score=votes[0].value)
         )
+    # Median and not mean: one judge that is off the mark must not move the score, and the result is a value of the scale.
     values = sorted(vote.value for vote in votes)
     scale = voting[0].question.shape.scale
     decision = PanelDecision(
@@ -215,6 +224,7 @@ def _score(part: RubricPart, vote: Verdict, *, call: JudgeCall) -> Score:
 
 def normalized(value: float, *, scale: str) -> float:
     """Normalize a score of a scale to 0..1."""
+    # 1 is the worst score of its scale and maps to 0; otherwise the two scales could not be compared.
     return (value - 1) / 4 if scale == "1-5" else value
 
 

@@ -46,6 +46,7 @@ def _driven(assignment: GradingAssignment, answer: str) -> GraderFlow:
     try:
         # StopIteration carries the grader's result, so it passes through.
         with ThirdPartyCode(StopIteration):
+            # Calling a generator function runs none of its code; what it does begins with the first send.
             flow = assignment.settings.grader_code(assignment.case, answer)
         while True:
             with ThirdPartyCode(StopIteration):
@@ -55,6 +56,7 @@ def _driven(assignment: GradingAssignment, answer: str) -> GraderFlow:
             asked_count += len(asks)
             replies = yield asks
             answers = tuple(_answer_to(question, reply) for question, reply in zip(questions, replies, strict=True))
+            # A grader gets what it gave: one reply for one question, a tuple for several.
             sent = answers if isinstance(yielded, tuple | list) else answers[0]
     except StopIteration as end:
         return judgement_of(end.value)
@@ -70,12 +72,13 @@ def _ask(question: object, assignment: GradingAssignment, *, number: int) -> Mod
     if isinstance(question, str):
         return ModelRequest(stage="judge", call_id=call_id, model=judges[0], messages=(Message("user", question),))
     if isinstance(question, ModelRequest) and question.model in judges:
+        # Stage and id are ours: they are the address of the reply in the ledger, and decide which limits apply.
         return msgspec.structs.replace(question, stage="judge", call_id=call_id, may_fail=False)
     what = f"the model '{question.model}'" if isinstance(question, ModelRequest) else type(question).__name__
     raise GradingFailure(GRADER_ERROR, f"the grader asks {what}; it may yield a text, or an Ask to one of: {', '.join(judges)}")
 
 
-def _answer_to(question: object, reply: Reply) -> Any:
+def _answer_to(question: object, reply: Reply) -> str | Reply:
     return reply.text if isinstance(question, str) else reply
 
 
@@ -91,6 +94,7 @@ def _grade(assignment: GradingAssignment, answer: str, *, judgement: Judgement) 
         scale=judgement.scale,
         scores=tuple(Score(criterion=name, score=value, scale=judgement.scale, normalized=value) for name, value in scores.items()),
         justification=judgement.justification,
+        # failures.jsonl needs a label for every answer that did not pass; graders rarely give one.
         label="" if passed else judgement.label or "incorrect_answer",
         flags=(*judgement.flags, *suspicion_flags(answer)),
     )
@@ -101,6 +105,7 @@ def _names(assignment: GradingAssignment) -> tuple[str, str]:
     """Name the grader with the version of its distribution, or else the beginning of its source's hash."""
     grader = assignment.settings.grader
     assert grader is not None
+    # Two versions of a grader are two evaluators: their scores must not be compared as if they were one.
     version = grader.version or grader.source_sha256[:12]
     return f"{grader.name}/{version}" if version else grader.name, MCQ_ANSWER if assignment.case.task == "mcq" else ""
 

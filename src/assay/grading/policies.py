@@ -111,6 +111,7 @@ def resolve_policy(policy_id: str, task: str) -> tuple[Policy, tuple[str, ...]]:
     """Find the policy for a record, with a flag that says why it is not the named one."""
     named = POLICIES.get(policy_id or DEFAULT_ID)
     if named is None:
+        # Not an error: metadata may name a policy that only another installation has. The flag is in the prediction.
         return DEFAULT, (UNKNOWN,)
     return (named, ()) if task in named.tasks else (DEFAULT, (UNSUITABLE,))
 
@@ -129,6 +130,7 @@ def policy_messages(policy: Any, case: Case, *, attachments: Mapping[str, str]) 
     """Call the policy for the candidate's messages; raises GradingFailure when it raises, or returns none."""
     try:
         with ThirdPartyCode():
+            # By its signature, so that a policy that needs no attachments has one parameter less.
             takes_attachments = "attachments" in inspect.signature(policy).parameters
             _check_attachments(case, takes_attachments=takes_attachments)
             returned = policy(case, attachments=dict(attachments)) if takes_attachments else policy(case)

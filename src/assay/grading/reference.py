@@ -25,6 +25,7 @@ def judge_by_reference(assignment: GradingAssignment, text: str) -> Flow:
     """Ask a judge to compare an answer with the references."""
     settings = assignment.settings
     results = yield from ask_judges((_question(assignment),), settings, answer=CandidateAnswer(text, assignment.case.record_sha256))
+    # Several references are shown to the judge together; matching any one of them is enough, which the template says.
     score = results[0].value
     passed = score >= settings.pass_threshold
     label = "" if passed else proposed_label(results) or "incorrect_answer"
@@ -56,6 +57,7 @@ def grade_turn(assignment: GradingAssignment) -> Flow:
     """Ask the candidate; if the recorded turn or the answer calls a tool, the two calls must be the same."""
     (reply,) = yield (candidate_ask(assignment),)
     expected, called = expected_call(assignment.case), read_call(reply.text)
+    # A call where words were recorded is as wrong as words where a call was; a judge would have to guess at both.
     if expected is not None or called is not None:
         return compare_calls(assignment, reply.text, expected=expected, called=called)
     return (yield from judge_by_reference(assignment, reply.text))
@@ -77,6 +79,7 @@ def compare_calls(assignment: GradingAssignment, answer: str, *, expected: ToolC
         label="" if is_same else "tool_or_retrieval_misuse",
         flags=(REPLACED,) if called and called.has_replaced else (),
     )
+    # No judge was asked, so the grade names the comparison and not the judge's template.
     return assignment.sign(grade, by=GradingProvenance(CALL_EVALUATOR, TOOL_CALL, assignment.policy.id))
 
 

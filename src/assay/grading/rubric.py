@@ -27,6 +27,7 @@ Weights = tuple[float, ...]
 def grade_rubric(assignment: GradingAssignment) -> Flow:
     """Ask the candidate, then a judge about the criteria; raises GradingFailure for a rubric that can give no points."""
     case, settings = assignment.case, assignment.settings
+    # Before the candidate is asked: an answer that cannot get a score would be paid for in vain.
     if not scoring_weights(_weights(case), settings.profile):
         raise GradingFailure(WITHOUT_POINTS, "no criterion has a positive weight, so there is no score to reach")
     (reply,) = yield (candidate_ask(assignment),)
@@ -39,6 +40,7 @@ def scoring_weights(weights: Weights, profile: ProfileId | None) -> Weights:
     if any(weight > 0 for weight in weights):
         return weights
     if profile == "apex_v1":
+        # APEX counts criteria without weights, so a rubric of zeros still has a score there.
         return (1.0,) * len(weights)
     return weights if profile == "prbench_normalized" and any(weights) else ()
 
@@ -52,6 +54,7 @@ def rubric_score(weights: Weights, met: tuple[float, ...]) -> float:
     # Floats would round: weights are decimal numbers, and exactly 0.7 of them must reach a threshold of 0.7.
     exact = [Fraction(str(weight)) for weight in weights]
     points = sum(weight * Fraction(value) for weight, value in zip(exact, met, strict=True))
+    # Negative weights take points away, so the worst answer has less than 0 points; the range is scaled to 0..1.
     worst, best = sum(weight for weight in exact if weight < 0), sum(weight for weight in exact if weight > 0)
     return float((points - worst) / (best - worst))
 
@@ -61,6 +64,7 @@ def _questions(assignment: GradingAssignment) -> tuple[JudgeQuestion, ...]:
     if assignment.settings.rubric_mode == "one_call":
         return (_question_for_all(case),)
     shared_blocks = _shared_blocks(case)
+    # One call per criterion by default, as the published benchmarks with rubrics do it.
     return tuple(_question(criterion, shared_blocks, style=assignment.policy.criterion) for criterion in case.criteria)
 
 
@@ -91,6 +95,7 @@ def _grade(assignment: GradingAssignment, answer: str, *, results: tuple[PanelRe
     stated = _weights(assignment.case)
     weights = scoring_weights(stated, assignment.settings.profile)
     if not any(weight > 0 for weight in stated):
+        # The flag tells readers that this score exists only under the run's profile.
         assignment = msgspec.structs.replace(assignment, flags=(*assignment.flags, BY_PROFILE))
     score = rubric_score(weights, tuple(result.value for result in results))
     passed = score >= assignment.settings.pass_threshold

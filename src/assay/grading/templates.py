@@ -10,6 +10,7 @@ import msgspec
 from assay.core.canonical import canonical_json, sha256_hex
 
 _FOLDER = Path(__file__).parent / "prompts"
+# Filled in one pass: text of a dataset that looks like a slot is never filled itself.
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _PARTS = "=== user ===\n"
 
@@ -66,8 +67,10 @@ def load_template(template_id: str) -> Template:
     """Load the template with this id and version; raises KeyError when there is none."""
     if template_id not in TEMPLATE_IDS:
         raise KeyError(template_id)
+    # Files instead of constants, so that a prompt can be read and reviewed as the text that is sent.
     text = (_FOLDER / f"{template_id.replace('/', '_')}.txt").read_text(encoding="utf-8")
     system, _, user = text.partition(_PARTS)
+    # The hash is of the file as it is, and does not depend on how the text is split and filled.
     return Template(template_id, text, hashlib.sha256(text.encode()).hexdigest(), system.rstrip("\n"), user.rstrip("\n"))
 
 

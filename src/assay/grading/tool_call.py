@@ -25,6 +25,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
     def is_same_as(self, other: "ToolCall | None") -> bool:
         """Compare tool and input as JSON values: 1 and 1.0 are equal, 1 and "1" are not."""
+        # An unknown input equals nothing, not even another unknown one.
         if other is None or self.input is None or other.input is None:
             return False
         return self.tool == other.tool and canonical_json(self.input) == canonical_json(other.input)
@@ -50,6 +51,7 @@ def expected_call(case: Case) -> ToolCall | None:
 
 def read_call(answer: str) -> ToolCall | None:
     """Parse a tool call that is the whole answer, or its only fenced block; None for other text."""
+    # Nearly all answers are words, which are not worth parsing.
     if '"tool"' not in answer:
         return None
     found = only_object(answer)

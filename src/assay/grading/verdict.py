@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 from unicodedata import combining, normalize
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.outcome import ANSWER_TRUNCATED, FailureLabel
 from assay.core.strict_json import parse_json
 from assay.grading.answer_text import after_thoughts, has_thought_tag, without_end_marks
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SHORT_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+# A value hidden in one more level of quoting is one that no reader, and no judge, would take for the verdict.
 _LEVELS = 3
 """Levels of unescaping: plain text, JSON, and JSON in a JSON string."""
 _QUOTES = "\"'`*_\\\\\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"
@@ -29,6 +29,7 @@ _RANKS = frozenset({"first", "second", "tie"})
 
 def states_another(text: str, name: str, *, value: object) -> bool:
     """Return whether the text states another value for the member of this name, or one whose name ends like it."""
+    # With a backslash in it, the name may be written in escapes.
     if name not in text.casefold() and "\\" not in text:
         return False
     wanted = _plain_value(str(value))
@@ -102,6 +103,7 @@ def _squeezed(text: str) -> str:
     return "".join(part for letter in folded for part in normalize("NFKD", letter) if not combining(part))
 
 
+# The limit of an answer in batch_v1; the searches below are linear, and this bounds what they may take.
 MAX_REPLY_CHARACTERS = 200_000
 """A longer reply is never a verdict."""
 _MAX_BRACKETS = 200
@@ -116,6 +118,7 @@ REPLACED = "replaced_characters"
 _NO_OBJECT = "it is not one JSON object"
 
 
+# The reason is sent back to the judge. A quotation would send it a part of the answer outside of the marks.
 class UnusableReply(msgspec.Struct, frozen=True):
     """Reason why a reply is unusable, in our own words: it goes back to the judge, so it must not quote the reply."""
 
@@ -127,11 +130,11 @@ class UnusableReply(msgspec.Struct, frozen=True):
 class ParsedObject(msgspec.Struct, frozen=True):
     """An object and the text around it."""
 
-    members: JsonObject
+    members: dict[str, object]
     around: str = ""
 
 
-def only_object(text: str) -> JsonObject | UnusableReply:
+def only_object(text: str) -> dict[str, object] | UnusableReply:
     """Parse a reply whose surrounding text does not matter."""
     found = find_object(text)
     return found if isinstance(found, UnusableReply) else found.members
@@ -145,6 +148,7 @@ def find_object(text: str) -> ParsedObject | UnusableReply:
     if not bare:
         return UnusableReply("it is empty")
     block, around = (bare, "") if bare.startswith("{") else _only_block(bare)
+    # A second object, or reasoning after the first, leaves open which verdict is meant; no rule here picks one.
     if not block or has_thought_tag(around) or _OBJECT_LIKE.search(around):
         return UnusableReply(_NO_OBJECT)
     # Nearly all replies are plain objects, which msgspec reads far faster than the strict parser.
@@ -173,8 +177,9 @@ def _only_block(text: str) -> tuple[str, str]:
     return ("", text) if "```" in around or "~~~" in around else (text[start:end].strip(), around)
 
 
-def _plain_object(text: str) -> JsonObject | None:
+def _plain_object(text: str) -> dict[str, object] | None:
     """Parse an object without escapes fast; None when only the strict parser can tell whether it is valid."""
+    # Escapes are left to the strict parser, because marks could not be counted with them.
     if "\\" in text or text.count("{") + text.count("[") > _MAX_BRACKETS:
         return None
     try:
@@ -187,7 +192,7 @@ def _plain_object(text: str) -> JsonObject | None:
     return found if text.count('"') == msgspec.json.encode(found).count(b'"') else None
 
 
-def _exact_object(text: str) -> JsonObject | UnusableReply:
+def _exact_object(text: str) -> dict[str, object] | UnusableReply:
     document = parse_json(text)
     if not document.is_readable:
         # Models write raw line breaks into strings; nothing else is repaired.
@@ -211,11 +216,13 @@ def replace_unstorable(text: str) -> str:
 
 
 ScaleName = Literal["1-5", "0-1", "0/1"]
+JsonSchema = dict[str, object]
 
 _LABELS = frozenset(get_args(FailureLabel)) - {"", "timeout_or_latency_exceeded", ANSWER_TRUNCATED}
 _REPEATED = UnusableReply("it repeats the text that was to be judged", is_repeat=True)
 
 
+# Compared by identity so that the cached schemas below need no hash of all members for every call.
 class ReplySchema(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """JSON object that a judge must reply with; compared by identity, since each exists once."""
 
@@ -240,20 +247,20 @@ class ChoiceReplySchema(ReplySchema, frozen=True, kw_only=True, eq=False):
 
 
 @cache
-def reply_schema(shape: ReplySchema) -> JsonObject:
+def reply_schema(shape: ReplySchema) -> JsonSchema:
     """Build the JSON Schema, for providers that can enforce it; the dict is shared by all requests, so it must not be changed."""
     return _object_schema({**_members(shape), **(_label_schema() if shape.has_label else {})})
 
 
 @cache
-def list_schema(shape: ReplySchema) -> JsonObject:
+def list_schema(shape: ReplySchema) -> JsonSchema:
     """Build the JSON Schema of a reply about several criteria at once."""
     item = _object_schema({NUMBER: {"type": "integer"}, **_members(shape)})
     return _object_schema({VERDICTS: {"type": "array", "items": item}, **_label_schema()})
 
 
 @cache
-def confident_schema(shape: ReplySchema, *, is_list: bool) -> JsonObject:
+def confident_schema(shape: ReplySchema, *, is_list: bool) -> JsonSchema:
     """Build the JSON Schema of a reply that includes the judge's confidence."""
     more = {CONFIDENCE: {"type": "number"}}
     if not is_list:
@@ -262,25 +269,26 @@ def confident_schema(shape: ReplySchema, *, is_list: bool) -> JsonObject:
     return _object_schema({VERDICTS: {"type": "array", "items": item}, **_label_schema()})
 
 
-def _members(shape: ReplySchema) -> JsonObject:
+def _members(shape: ReplySchema) -> JsonSchema:
     return {shape.value: _value_schema(shape), shape.reason: {"type": "string"}}
 
 
-def _label_schema() -> JsonObject:
+def _label_schema() -> JsonSchema:
     return {"label": {"type": "string", "enum": ["", *sorted(_LABELS)]}}
 
 
-def _object_schema(members: Mapping[str, object]) -> JsonObject:
+def _object_schema(members: Mapping[str, object]) -> JsonSchema:
+    # Providers that enforce schemas accept only objects whose members are all required.
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
-def _value_schema(shape: ReplySchema) -> JsonObject:
+def _value_schema(shape: ReplySchema) -> JsonSchema:
     if isinstance(shape, ChoiceReplySchema):
         return {"type": "string", "enum": [word for word, _ in shape.words]}
     return {"type": "integer", "enum": [0, 1]} if shape.is_digit else _SCHEMAS[shape.scale]
 
 
-_SCHEMAS: dict[ScaleName, JsonObject] = {
+_SCHEMAS: dict[ScaleName, JsonSchema] = {
     "1-5": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
     "0-1": {"type": "number", "enum": [step / 10 for step in range(11)]},
     "0/1": {"type": "boolean"},
@@ -330,6 +338,7 @@ def read_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | Unu
     # A reply that the answer contains word for word may be the answer's, echoed by the judge.
     if isinstance(verdict, Verdict) and _repeats(found.members, shape, answer=answer):
         return _REPEATED
+    # "The score is 2" in front of an object with 5: one of them is not what the judge means.
     if isinstance(verdict, Verdict) and states_another(found.around, shape.value, value=found.members[shape.value]):
         return UnusableReply(f'"{shape.value}" has another value beside the object')
     return verdict
@@ -343,6 +352,7 @@ def read_verdicts(text: str, shape: ReplySchema, *, answer: str, count: int) -> 
     items = _numbered(found.get(VERDICTS), count)
     if not items:
         return UnusableReply(f'"{VERDICTS}" must be a list with one object for each "{NUMBER}" from 1 to {count}')
+    # One label for the whole list: it names the main failure of the answer.
     label = _label(found.get("label"))
     read = [_verdict(item, shape, label=label) for item in items]
     refusal = next((verdict for verdict in read if isinstance(verdict, UnusableReply)), None)
@@ -351,10 +361,11 @@ def read_verdicts(text: str, shape: ReplySchema, *, answer: str, count: int) -> 
     return refusal or tuple(verdict for verdict in read if isinstance(verdict, Verdict))
 
 
-def _numbered(items: object, count: int) -> list[JsonObject]:
+def _numbered(items: object, count: int) -> list[dict[str, object]]:
     """Sort a list's objects by number; empty unless each number from 1 on occurs exactly once."""
     if not isinstance(items, list) or not all(isinstance(item, dict) and type(item.get(NUMBER)) is int for item in items):
         return []
+    # By number, since judges do not keep to the order; a missing or repeated one would shift all others.
     ordered = sorted(items, key=lambda item: int(item[NUMBER]))
     return ordered if [item[NUMBER] for item in ordered] == [*range(1, count + 1)] else []
 
@@ -365,6 +376,7 @@ def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureL
     reason = given.strip() if isinstance(given, str) else ""
     if value is None:
         return UnusableReply(f'"{shape.value}" must be {shape.wanted}')
+    # A verdict without a reason could not be checked by a person.
     if not reason:
         return UnusableReply(f'"{shape.reason}" must be a text of one or two sentences')
     # With `"Score"` next to `"score"`, nothing says which of them the judge means.
@@ -380,9 +392,10 @@ def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureL
     )
 
 
-def _confidence(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= 1 else None
+def _confidence(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 1 else None
 
 
 def salvaged_verdict(texts: Sequence[str], shape: ReplySchema, *, answer: str) -> Verdict | None:
@@ -390,6 +403,7 @@ def salvaged_verdict(texts: Sequence[str], shape: ReplySchema, *, answer: str) -
     if any(isinstance(read := read_verdict(text, shape, answer=answer), UnusableReply) and read.is_repeat for text in texts):
         return None
     saved = [verdict for text in reversed(texts) if (verdict := salvage_verdict(text, shape, answer=answer)) is not None]
+    # Two salvaged replies that disagree are no verdict.
     return saved[0] if len({verdict.value for verdict in saved}) == 1 else None
 
 
@@ -398,6 +412,7 @@ def salvage_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | 
     if len(text) > MAX_REPLY_CHARACTERS:
         return None
     bare = answer_part(text)
+    # Only from the very start and in the order that was asked for: anything looser would find values that the answer planted.
     head = _opening(shape).match(bare)
     if head is None or has_thought_tag(bare):
         return None
@@ -417,22 +432,23 @@ def _opening(shape: ReplySchema) -> re.Pattern[str]:
     return re.compile(rf"(?:(?:`{{3,}}|~{{3,}})\w*\s*)?\{{\s*{members}", re.DOTALL)
 
 
-def _repeats(found: JsonObject, shape: ReplySchema, *, answer: str) -> bool:
+def _repeats(found: Mapping[str, object], shape: ReplySchema, *, answer: str) -> bool:
     """Return whether the candidate's answer states both members, in any notation, spacing or order."""
     if shape.value not in answer.casefold() and "\\" not in answer:
         return False
-    return states_both(answer, (shape.value, found[shape.value]), (shape.reason, found[shape.reason]))
+    return states_both(answer, (shape.value, found[shape.value]), (shape.reason, str(found[shape.reason])))
 
 
-def _scaled(value: Any, shape: ReplySchema) -> float | None:
+def _scaled(value: object, shape: ReplySchema) -> float | None:
     """Return the value if it is on the scale; 4.0 is not an integer, "4" not a number, true not 1."""
     if isinstance(shape, ChoiceReplySchema):
         return dict(shape.words).get(value) if isinstance(value, str) else None
-    scale, is_boolean = shape.scale, isinstance(value, bool)
-    if scale == "0/1" and not shape.is_digit:
-        return float(value) if is_boolean else None
+    scale = shape.scale
+    wants_boolean = scale == "0/1" and not shape.is_digit
     # In Python a boolean is an integer; a judge that replies true to a question for a number has misread it.
-    if is_boolean or not isinstance(value, int | float if scale == "0-1" else int):
+    if isinstance(value, bool):
+        return float(value) if wants_boolean else None
+    if wants_boolean or not isinstance(value, int | float) or (isinstance(value, float) and scale != "0-1"):
         return None
     if scale == "0-1":
         # As a decimal: rounding the binary value would send 0.35 down and 0.45 up.

@@ -16,6 +16,7 @@ Weights = Literal["none", "linear", "quadratic"]
 Scale = Literal["nominal", "ordinal", "interval"]
 Label = float | str | bool
 _SHARE = (1 + LEVEL) / 2
+# Both amounts come from simulation (tests/stats): with them 95 % intervals hold for 30 units and for perfect agreement.
 _FOR_ALPHA = 0.5
 """Units rated at random that are added to those of alpha; kappa gets a whole one."""
 _TOO_FEW = "one unit has no spread to make an interval of"
@@ -37,6 +38,7 @@ class ConfusionMatrix(msgspec.Struct, frozen=True):
 
 def confusion(first: Sequence[Label | None], second: Sequence[Label | None]) -> ConfusionMatrix:
     """Return the table of two raters over the same units; a unit that either has not rated (None) is left out."""
+    # Left out and not counted as disagreement: a missing rating says nothing about agreement.
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     categories = sorted({rating for pair in pairs for rating in pair})
     places = {category: place for place, category in enumerate(categories)}
@@ -65,12 +67,14 @@ def cohen_kappa(table: ConfusionMatrix, *, weights: Weights = "none") -> Estimat
     apart = _distance(table.categories, weights=weights)
     rows, columns = counts.sum(axis=1) / n, counts.sum(axis=0) / n
     expected = float(rows @ apart @ columns)
+    # 0 / 0: agreement by chance is already perfect, so there is nothing to be better than.
     if expected == 0:
         return Estimate(n=n, reason="both raters gave every unit the same category")
     observed = float((counts * apart).sum() / n)
     value = 1 - observed / expected
     if n == 1:
         return Estimate(value=value, n=n, reason=_TOO_FEW)
+    # The formula gives 0 for any second rater; an interval around it would suggest a finding.
     if rows.max() == 1 or columns.max() == 1:
         return Estimate(
             value=0.0, n=n, reason="one rater gave every unit the same category: kappa is then 0, whatever the other says"
@@ -83,7 +87,7 @@ def cohen_kappa(table: ConfusionMatrix, *, weights: Weights = "none") -> Estimat
 
     # As one further unit, rated at random, would change it: perfect agreement of few units would otherwise have no spread.
     held_back = value * n / (n + 1)
-    interval = _held_back(value, held_back, error=error(1 - held_back, counts + by_chance), n=n, method="kappa")
+    interval = _shrunk_interval(value, held_back, error=error(1 - held_back, counts + by_chance), n=n, method="kappa")
     return Estimate(value=value, interval=interval, error=error(1 - value, counts), n=n)
 
 
@@ -107,17 +111,19 @@ def _influence(apart: Floats, rows: Floats, *, columns: Floats, disagreement: fl
     return found
 
 
-def _held_back(value: float, middle: float, *, error: float, n: int, method: str) -> Interval:
+def _shrunk_interval(value: float, middle: float, *, error: float, n: int, method: str) -> Interval:
     """Return Fisher's transformation of a coefficient whose middle one further random unit has pulled towards 0.
 
     The spread of a coefficient shrinks near 1, and vanishes for perfect agreement, which few units do not prove.
     """
+    # On Fisher's scale, where the spread does not depend on the value, and the ends cannot pass 1.
     half = student_quantile(_SHARE, n - 1) * error / (1 - middle**2)
     low, high = tanh(atanh(middle) - half), tanh(atanh(middle) + half)
     return Interval(low=min(low, value), high=max(high, value), method=method, n=n)
 
 
 def _distance(categories: tuple[Label, ...], *, weights: Weights) -> Floats:
+    # Words have no distance, so that weights treat any two of them alike.
     is_number = all(isinstance(category, (int, float)) for category in categories)
     values = np.array([float(category) for category in categories] if is_number else range(len(categories)), dtype=np.float64)
     apart = np.abs(values[:, None] - values[None, :])
@@ -162,6 +168,7 @@ def _rate(successes: int, n: int, *, reason: str) -> Estimate:
     if n == 0:
         return Estimate(n=0, reason=reason)
     rate = successes / n
+    # n - 1, as for the standard error of any mean, of which a rate is one.
     error = sqrt(rate * (1 - rate) / (n - 1)) if n > 1 else None
     return Estimate(value=rate, interval=wilson(successes, n), error=error, n=n)
 
@@ -175,7 +182,7 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
     n = len(pairable)
     if n == 0:
         return Estimate(n=0, reason="no unit was rated twice")
-    pieces = _pieces(pairable, scale=scale)
+    pieces = _disagreement_parts(pairable, scale=scale)
     if pieces is None:
         return Estimate(n=n, reason="all raters gave every unit the same category")
     value = 1 - pieces.observed / pieces.expected
@@ -185,7 +192,7 @@ def krippendorff_alpha(ratings: Floats, *, scale: Scale) -> Estimate:
     held_back, by_chance = value * n / (n + _FOR_ALPHA), pieces.expected / n
     spread = _spread(pieces, disagreement=1 - held_back) + _FOR_ALPHA * (held_back * by_chance) ** 2
     held_error = sqrt(spread) / (pieces.expected + _FOR_ALPHA * by_chance)
-    interval = _held_back(value, held_back, error=held_error, n=n, method="alpha")
+    interval = _shrunk_interval(value, held_back, error=held_error, n=n, method="alpha")
     return Estimate(value=value, interval=interval, error=error, n=n)
 
 
@@ -197,16 +204,17 @@ def is_pairable(ratings: Floats) -> NDArray[np.bool_]:
 
 def alpha_influence(pairable: Floats, *, scale: Scale) -> Floats:
     """Return how much each unit moves alpha, up to a factor that all of them share; every unit was rated twice at least."""
-    pieces = _pieces(pairable, scale=scale)
+    pieces = _disagreement_parts(pairable, scale=scale)
     if pieces is None:
         return np.zeros(len(pairable))
     found: Floats = pieces.observed_by_unit - pieces.observed / pieces.expected * pieces.expected_by_unit
     return found
 
 
-def _pieces(pairable: Floats, *, scale: Scale) -> "_DisagreementParts | None":
+def _disagreement_parts(pairable: Floats, *, scale: Scale) -> "_DisagreementParts | None":
     """Return the parts of the coefficient; None where there is only one value."""
     units, columns = np.nonzero(~np.isnan(pairable))
+    # Codes instead of a matrix of all pairs of values: continuous scores have as many values as ratings.
     values, codes = np.unique(pairable[units, columns], return_inverse=True)
     if len(values) == 1:
         return None
@@ -263,6 +271,7 @@ def _squared_distances(parts: _CodedRatings, *, places: Floats | None) -> _Disag
     expected_by_unit = 2 * (parts.sizes * whole_squares + total * squares - 2 * whole * sums)
     observed_by_unit = observed
     if moves:
+        # Ranks depend on all ratings, so one unit also moves the ranks of the others; without this the interval is too narrow.
         pull = 4 * (parts.sizes[parts.units] * rated - sums[parts.units]) / (parts.sizes[parts.units] - 1)
         observed_by_unit = observed + _through_ranks(_sums(parts.codes, pull), parts)
         expected_by_unit = expected_by_unit + _through_ranks(4 * counts * (total * places - whole), parts)

@@ -11,6 +11,7 @@ from assay.metrics.agreement import DetectionRates
 from assay.metrics.distributions import normal_quantile, student_quantile
 from assay.metrics.intervals import Ends, Estimate, Floats, rule_of_three, wilson
 
+# Fewer labels say too little: the correction is refused, with the number that would be enough.
 MIN_LABELS_EACH = 10
 """Labels of good records, and of bad ones, below which a corrected pass rate is refused."""
 MIN_LABELS = 20
@@ -55,7 +56,9 @@ def correct_rate(passed: int, n: int, *, detection: DetectionRates) -> Corrected
     if refusal is not None:
         nothing = Estimate(n=n, reason=refusal.reason)
         return CorrectedEstimate(raw=raw, corrected=nothing, labels=good + bad, labels_needed=refusal.labels_needed)
+    # The formula leaves 0..1 where the judge passes fewer records than its false alarms alone explain.
     value = min(1.0, max(0.0, (passed / n + refusals / bad - 1) / (refusals / bad + hits / good - 1)))
+    # The pseudo-counts of Agresti and Coull, which Lang and Reiczigel use for this rate.
     rate = _SmoothedRate((passed + _Z**2 / 2) / (n + _Z**2), n + _Z**2)
     return _correct_rate(
         value, rate, sensitivity=_smooth_rate(hits, good), specificity=_smooth_rate(refusals, bad), raw=raw, labels=good + bad
@@ -79,6 +82,7 @@ class _TooFewLabels(msgspec.Struct, frozen=True):
 
 
 def _smooth_rate(successes: int, n: int) -> _SmoothedRate:
+    # One of each kind is added, so that a judge without an error among few labels is not taken for infallible.
     return _SmoothedRate((successes + 1) / (n + 2), n + 2)
 
 
@@ -111,6 +115,7 @@ def _refuse_judge(sensitivity: _SmoothedRate, specificity: _SmoothedRate, *, lab
     """Refuse a judge whose verdicts may be unrelated to the labels: it can correct nothing."""
     skill = sensitivity.share + specificity.share - 1
     half = _Z * sqrt(sensitivity.variance + specificity.variance)
+    # The corrected rate divides by this; where it may be 0, the interval would be the whole scale.
     if skill - half > 0:
         return None
     if skill <= 0:
@@ -155,8 +160,10 @@ def correct_mean(labels: Floats, judged: Floats, *, unlabelled: Floats, ends: En
     if n < MIN_LABELS:
         reason = f"there are {n} labels, and a corrected mean needs {MIN_LABELS}"
         return CorrectedEstimate(raw=raw, corrected=Estimate(n=n, reason=reason), labels=n, labels_needed=MIN_LABELS)
+    # Without other records there is nothing to correct, and equal labels say that the judge's spread means nothing.
     if others < 2 or np.ptp(labels) == 0:
         return CorrectedEstimate(raw=raw, corrected=_mean(labels, ends=ends), labels=n)
+    # A judge that does not go with the labels gets the weight 0, and the estimate is the mean of the labels.
     trust = _trust(labels, judged, unlabelled=unlabelled)
     rest = labels - trust * judged
     value = float(trust * unlabelled.mean() + rest.mean())
@@ -204,6 +211,7 @@ def _trust(labels: Floats, judged: Floats, *, unlabelled: Floats) -> float:
     if spread == 0:
         return 0.0
     together = float(((labels - labels.mean()) * (judged - judged.mean())).sum()) / (len(labels) - 1)
+    # Within 0 and 1: noise in few labels could otherwise turn the judge around, or trust it more than the labels.
     return min(1.0, max(0.0, together / (spread * (1 + len(labels) / len(unlabelled)))))
 
 
@@ -234,5 +242,6 @@ def _clip_interval(value: float, half: float, *, ends: Ends, method: str, n: int
 
 def _labels_to_halve(labels: int, *, from_records: float, from_labels: float) -> int | None:
     """Return how many labels would halve the interval; None where none would, since they shrink their own variance only."""
+    # Half the width is a quarter of the variance, of which more labels can only lower their own part.
     wanted = (from_records + from_labels) / 4 - from_records
     return ceil(labels * from_labels / wanted) if wanted > 0 else None

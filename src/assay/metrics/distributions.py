@@ -4,6 +4,7 @@ from functools import lru_cache
 from math import erfc, exp, isinf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist
 
+# Written out because scipy is forty times the size of everything else; the tests compare all of it with scipy.
 _NORMAL = NormalDist()
 _HALF_LOG_TAU = 0.5 * log(2 * pi)
 _EXACT_UP_TO = 15
@@ -14,6 +15,7 @@ _MAX_STEPS = 10_000
 
 def normal_cdf(value: float) -> float:
     """Return the share of a standard normal distribution below a value."""
+    # erfc and not 1 - erf: far out, the difference would lose all digits.
     return 0.5 * erfc(-value / sqrt(2))
 
 
@@ -64,6 +66,7 @@ def beta_cdf(share: float, *, a: float, b: float, complement: float | None = Non
     rest = 1 - share if complement is None else complement
     if share <= 0 or rest <= 0:
         return float(share > 0)
+    # The fraction converges fast only below the mean; above it, the other tail is computed.
     if share > (a + 1) / (a + b + 2):
         return 1 - _beta_lower(rest, a=b, b=a, rest=share)
     return _beta_lower(share, a=a, b=b, rest=rest)
@@ -141,6 +144,7 @@ def sign_test(successes: int, n: int, *, mid_p: bool = False) -> float:
     fewer = min(successes, n - successes)
     if n == 0 or (2 * fewer == n and not mid_p):
         return 1.0
+    # Exact: with few flips a normal approximation promises significance that is not there.
     below = binomial_cdf(fewer - 1, n)
     at = binomial_cdf(fewer, n) - below
     return min(1.0, 2 * below + (at if mid_p else 2 * at))

@@ -27,9 +27,10 @@ Value = str | None
 Number = TypeVar("Number", int, float)
 _NO_VALUE: tuple[Value, ...] = (None,)
 _GROUP = 256
-"""Records that wait for their turn: to fill the columns one after the other costs half of a look at all columns for each record."""
+"""Records that are collected before they are put into the columns: filling one column at a time costs half as much."""
 
 
+# Texts stay outside: the metrics of a million records have to fit into the memory of a small machine.
 class RecordFacts(msgspec.Struct, frozen=True):
     """One record of a finished run, without its texts; None is unknown, never 0."""
 
@@ -82,6 +83,7 @@ class RecordColumns:
     """
 
     def __init__(self) -> None:
+        # Arrays of machine numbers, which take a small part of what Python objects with the same facts would.
         self.status = array("b")
         self.passed = array("b")
         self.score = array("d")
@@ -128,6 +130,7 @@ class RecordColumns:
         """Put the waiting records into the columns."""
         facts, self._waiting = self._waiting, []
         row = len(self.status)
+        # An error has no score, whatever its other members say.
         scored = [each if each.status == "evaluated" and each.score is not None else _UNSCORED for each in facts]
         self.status.extend([_STATUS_CODES[each.status] for each in facts])
         self.passed.extend([-1 if each.passed is None else each.passed for each in scored])
@@ -149,6 +152,7 @@ class RecordColumns:
         for number, each in enumerate(facts, row):
             if each.flags:
                 self.flags.update(each.flags)
+            # Slices hold row numbers, so that a record with ten tags costs 40 bytes and not ten copies.
             for name, values in each.slices.items():
                 self._join(name, values, row=number)
 
@@ -158,6 +162,7 @@ class RecordColumns:
         return [codes.setdefault(word, len(codes)) if word else NO_WORD for word in words]
 
     def _put_words(self, column: "array[int]", row: int, name: str, words: Sequence[str]) -> None:
+        # Most runs have no clusters and no profile, and then their columns stay empty.
         if any(words):
             _pad(column, row, unknown=NO_WORD)
             column.extend(self._codes(name, words))

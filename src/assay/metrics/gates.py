@@ -15,6 +15,7 @@ def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = Fa
     all its records.
     """
     found = (
+        # First, because it explains all others.
         cancelled_reason(summary.evaluated_records, summary.total_records) if is_cancelled else "",
         _at_least("pass rate", summary.pass_rate, gates.pass_rate),
         _score_gate(gates, summary),
@@ -65,6 +66,7 @@ def _at_least(name: str, value: float | None, limit: float | None, *, why_undefi
         return ""
     if value is None:
         return f"{name} is undefined: {why_undefined}"
+    # Stored in artifacts as numbers from 0 to 1; reports write percentages, from the values and not from this text.
     return f"{name} {_against(value, limit)[0]} is below {_against(value, limit)[1]}" if value < limit - TOLERANCE else ""
 
 

@@ -31,9 +31,10 @@ class GoldenResult(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Number of the answer to the case; the contract knows one answer, so only runs with several name it."""
 
-    def to_json(self) -> JsonObject:
+    def to_json(self) -> dict[str, object]:
         """Return the entity as the contract names it."""
         found: JsonObject = msgspec.to_builtins(self)
+        # The contract's classes have no `error` where there is none; null would be another value.
         if self.error is None:
             del found["error"]
         return found
@@ -57,6 +58,7 @@ def eval_result(
     case_id: str, user_prompt: str, *, answer: str = "", grade: tuple[int, str] | None = None, duration_ms: float, error: str = ""
 ) -> GoldenResult:
     """Return the result of one case: graded with (score, justification), or the error that left it without a grade."""
+    # The contract says that every result has a score; an error has none here, and `filled_in` makes one for strict readers.
     score, justification = grade or (None, "")
     return GoldenResult(
         case_id=case_id,
@@ -65,6 +67,7 @@ def eval_result(
         score=score,
         passed=None if score is None else score >= PASS_SCORE,
         justification=justification,
+        # The contract wants a positive integer, and scripted models answer in less than half a millisecond.
         duration_ms=max(1, round(duration_ms)),
         error=(error or "no grade") if score is None else None,
     )
@@ -105,6 +108,7 @@ def eval_run_metrics(scores: Sequence[int | None], parameters: GoldenParameters)
         "overall_passed": (
             pass_rate is not None
             and average is not None
+            # 0.8 of 20 cases is 16 / 20, which may be a little less than 0.8 in binary.
             and pass_rate >= parameters.pass_rate_threshold - TOLERANCE
             and average >= parameters.score_threshold - TOLERANCE
         ),

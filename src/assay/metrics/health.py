@@ -40,9 +40,11 @@ def rise_p_value(rises: int, falls: int) -> float:
 
 def decide_slips(slips: int, n: int, *, tolerance: float) -> ProbeDecision:
     """Fail when the slips cannot be explained by a rate within the tolerance; warn when there are more, by chance or not."""
+    # Too few answers would pass almost any judge; "not enough evidence" is the honest verdict.
     if not _is_enough(n, lambda size: excess_power(size, tolerance=tolerance)):
         return ProbeDecision("not_enough_evidence", None, _answers_needed(lambda size: excess_power(size, tolerance=tolerance)))
     p_value = excess_p_value(slips, n, tolerance=tolerance)
+    # One-sided: only a judge that slips more than it may is accused.
     verdict: Soundness = "fail" if p_value <= LEVEL else "warn" if slips > tolerance * n else "pass"
     return ProbeDecision(verdict, p_value)
 
@@ -56,6 +58,7 @@ def decide_rises(changes: Sequence[tuple[int, int]], *, n: int) -> ProbeDecision
         return ProbeDecision(
             "not_enough_evidence", None, _answers_needed(lambda size: rise_power(size, series=max(1, len(changes))))
         )
+    # Several series are several chances for a false alarm, which Holm's rule takes back.
     adjusted = holm([rise_p_value(rises, falls) for rises, falls in changes])
     p_value = min(value for value in adjusted if value is not None)
     return ProbeDecision("fail" if p_value <= LEVEL else "warn" if p_value <= 2 * LEVEL else "pass", p_value)

@@ -13,6 +13,7 @@ from assay.metrics.distributions import normal_cdf, sign_test, student_quantile,
 from assay.metrics.intervals import Clusters, ClusterSums, Estimate, Floats, Z, clustered_error, rule_of_three, score_bounds
 
 _SHARE = (1 + LEVEL) / 2
+# Equal differences such as 0.3 - 0.1 and 0.4 - 0.2 are not equal in binary.
 _ROUNDING = 1e-12
 """Spread, as a share of the scale, that equal differences have because decimals are rounded."""
 
@@ -33,6 +34,7 @@ class FlipCounts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shares(self) -> tuple[float, float]:
         """Gains and losses with one further record in each, so that no flips are not taken for certainty."""
+        # Used for planning only: the interval itself needs no such correction.
         return (self.better + 1) / (self.n + 2), (self.worse + 1) / (self.n + 2)
 
 
@@ -47,6 +49,7 @@ def flips_of(before: PassArray, after: PassArray, *, clusters: Clusters | None =
     if clusters is None or n == 0:
         return FlipCounts(better=better, worse=worse, n=n, units=n)
     found, index = np.unique(clusters, return_inverse=True)
+    # Around 0, which is the difference if neither run is better: the test asks how far chance reaches then.
     inflation = ClusterSums.of(after.astype(np.float64) - before, index).effect(0.0)
     return FlipCounts(better=better / inflation, worse=worse / inflation, n=n / inflation, units=len(found))
 
@@ -102,6 +105,7 @@ def difference_p_value(before: Floats, after: Floats, *, clusters: Clusters | No
     if _are_verdicts(before, after):
         flips = flips_of(before == 1, after == 1, clusters=clusters)
         every = flips.better + flips.worse
+        # McNemar's own test and not the exact one, so that p is below 0.05 exactly where the interval leaves out 0.
         return 2 * normal_cdf(-abs(flips.better - flips.worse) / sqrt(every)) if every else 1.0
     differences = after - before
     error, units = clustered_error(differences, np.arange(len(differences)) if clusters is None else clusters)
@@ -141,6 +145,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
     for rank, (p, place) in enumerate(known):
+        # Never below an earlier one: a larger p must not become the more significant of the two.
         highest = max(highest, min(1.0, p * (len(known) - rank)))
         adjusted[place] = highest
     return tuple(adjusted)
@@ -151,6 +156,7 @@ def decide(interval: Interval | None, *, margin: float = 0.0) -> ChangeDecision:
 
     Superiority asks for "improved"; non-inferiority is content with "not_worse" too.
     """
+    # No interval is no decision; a gate must not pass for lack of data.
     if interval is None:
         return "undecided"
     if interval.low > 0:
@@ -226,6 +232,7 @@ def required_records(flips: FlipCounts, *, power: float = POWER) -> int | None:
 
 def _fewest(suffices: Callable[[int], bool]) -> int:
     low, high = 1, 2
+    # Doubling first: power grows with the number of records, apart from the jumps that whole counts make.
     while not suffices(high):
         low, high = high, 2 * high
     while high - low > 1:

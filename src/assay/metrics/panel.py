@@ -39,6 +39,7 @@ class _JudgeTotals:
     def __init__(self) -> None:
         self.votes = array("d")
         self.agreed = array("d")
+        # The record of each agreement: votes on criteria of one record depend on each other, so the interval goes by records.
         self.agreed_in = array("q")
         self.latencies, self.tokens, self.costs = array("d"), array("d"), array("d")
         self.questions = self.calls = self.failed = self.asked_again = self.salvaged = self.lost = 0
@@ -96,6 +97,7 @@ class PanelMetrics:
             cast = tuple(group)
             self._counts["n_decisions"] += 1
             splits += len({vote.score for vote in cast}) > 1
+            # The lower median, as the panel decides; a judge alone on a question agrees with itself, which says nothing.
             middle = sorted(vote.score for vote in cast)[(len(cast) - 1) // 2]
             for vote in cast:
                 self._add_vote(vote, panel=middle, record=None if len(cast) == 1 else record)
@@ -123,6 +125,7 @@ class PanelMetrics:
             self._judges[name].questions += 1
         for attempt in attempts:
             judge = self._judges[attempt.judge]
+            # A second request that failed brought no reply, and is among the failed calls already.
             judge.asked_again += attempt.is_again and not attempt.is_failed
             if attempt.is_free:
                 continue
@@ -140,6 +143,7 @@ class PanelMetrics:
     def panel(self, judges: Sequence[JudgeSummary]) -> PanelSummary:
         """Return the metrics of all judges together."""
         first, *others = judges
+        # At each judge's own mean cost, since the judges of a panel may differ widely in price.
         saved = [(first.n_questions - other.n_questions, other.cost_usd.mean) for other in others]
         is_known = all(mean is not None for calls, mean in saved if calls)
         escalates = self._settings.escalate

@@ -44,6 +44,7 @@ class CompatibilityRule(msgspec.Struct, frozen=True, kw_only=True):
     """A record without an answer has no criterion met, or it is left out with all its repeats."""
 
 
+# Compared in the tests with a plain version of the benchmark's rules. The hash is in the manifest, so a rule never changes.
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Rules of one benchmark; another rule is another version."""
 
@@ -140,6 +141,7 @@ def score_record(profile: Profile, marks: Sequence[CriterionResult]) -> float | 
     """Return the score of a record, not clipped, or why it has none."""
     if not marks:
         return UnscoredRecord(NO_CRITERIA)
+    # A benchmark counts a lost verdict as "not met". That is a score for an error, so it happens only in compat mode.
     if not profile.is_compat and any(mark.value is None for mark in marks):
         return UnscoredRecord(NO_VERDICT)
     missing = profile.compat.missing
@@ -235,11 +237,13 @@ def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) 
     """
     is_scored = ~np.isnan(scores)
     if profile.is_compat and profile.compat.unanswered == "left_out":
+        # All repeats of the record go, also those with a score: the benchmark's program does so.
         is_scored &= ~np.isin(records, records[~is_scored])
     scores, rows, records = scores[is_scored], rows[is_scored], records[is_scored]
     _, first, counts = np.unique(records, return_index=True, return_counts=True)
     if len(first) == len(scores):
         return CondensedRecords(scores, rows)
+    # Sorted by record and then by score, so that medians are read off at fixed places.
     ordered = scores[np.lexsort((scores, records))]
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     if profile.repeats == "median":
@@ -291,6 +295,7 @@ def _headline_mean(profile: Profile, values: Floats) -> float:
 
 def _clip(profile: Profile, value: float) -> float:
     floor = value if profile.lowest is None else max(profile.lowest, value)
+    # Clipped here and never per record: benchmarks clip the mean, and a record may have less than 0.
     return floor if profile.highest is None else min(profile.highest, floor)
 
 

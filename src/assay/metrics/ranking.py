@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 from math import exp, sqrt
-from typing import Literal
+from typing import Any, Literal
+from warnings import warn
 
 import msgspec
 import numpy as np
@@ -61,6 +62,7 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
     n, count = len(comparisons.outcome), len(names)
     if n == 0 or count < 2:
         return Ranking(n=n, reason="there are no comparisons of two candidates")
+    # Strengths of candidates that never met, not even by way of others, have no common zero.
     groups = _groups(comparisons, count=count)
     if len(groups) > 1:
         words = "; ".join(", ".join(names[place] for place in group) for group in groups)
@@ -68,10 +70,12 @@ def rank(names: Sequence[str], comparisons: ComparisonCounts, *, clusters: NDArr
     wins = _wins(comparisons, count=count)
     # The likelihood has a maximum only if wins link every candidate to every other one in both directions (Ford 1957).
     is_bounded = _reaches_all(wins > 0) and _reaches_all(wins.T > 0)
+    # Without it the strength of a candidate that won everything would be infinite; it is added only where that happens.
     prior = np.where(wins + wins.T > 0, 0.0 if is_bounded else 0.5, 0.0)
     strengths = _fit(wins + prior)
     spread = _covariance(comparisons, strengths=strengths, met=wins + wins.T + 2 * prior, clusters=clusters)
     units = n if clusters is None else len(np.unique(clusters))
+    # Stable: equal candidates stay in the order in which the run names them.
     order = np.argsort(-strengths, kind="stable").tolist()
     ranked = [
         _rank_candidate(names, [place, *following], strengths=strengths, spread=spread, wins=wins, units=units)
@@ -123,6 +127,7 @@ def _fit(wins: Floats) -> Floats:
         gradient = (wins - met * chances).sum(axis=1)
         # The pseudo-inverse, because the same constant added to all strengths changes no chance: the matrix is singular.
         step = np.linalg.pinv(_information(met, chances)) @ gradient
+        # Long steps overshoot where nearly all comparisons went one way, and may then never come back.
         strengths = strengths + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-300))
         if float(np.abs(step).max()) < 1e-13:
             break
@@ -268,6 +273,7 @@ class PairwiseFigures:
     def _ranking(self) -> Ranking:
         if not self._met:
             return Ranking(n=0, reason="no comparison came to a result")
+        # Comparisons of one record depend on each other: the same prompt favours the same candidate, so clusters go along.
         flat = [(*pair, cluster, _OUTCOMES[result]) for pair, met in self._met.items() for cluster, result in met]
         first, second, clusters, outcomes = np.array(flat).T
         if bool((outcomes == 0.5).all()):
@@ -336,3 +342,11 @@ def _pairwise_estimate(values: Floats, clusters: Sequence[int], *, seed: tuple[i
     reason = "" if interval else "one record has no spread to make an interval of"
     error = standard_error(values, np.array(clusters))
     return Estimate(value=float(values.mean()), interval=interval, error=error, n=len(values), reason=reason)
+
+
+def __getattr__(name: str) -> Any:
+    """Load the former name of the comparisons, kept for one release because a page of the documentation showed it."""
+    if name != "Comparisons":
+        raise AttributeError(f"module 'assay.metrics.ranking' has no attribute {name!r}")
+    warn("assay.metrics.ranking.Comparisons is now ComparisonCounts", DeprecationWarning, stacklevel=2)
+    return ComparisonCounts

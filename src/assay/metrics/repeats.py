@@ -34,6 +34,7 @@ class RepeatedAnswers(msgspec.Struct, frozen=True, kw_only=True):
 
 def pass_at_k(n: int, passes: int, k: int) -> float:
     """Return the chance that one of k answers passes, estimated without bias from `passes` among n answers."""
+    # Counted out over all choices of k answers; 1 - (1 - rate)^k is too low for small n.
     return 1 - comb(n - passes, k) / comb(n, k)
 
 
@@ -47,6 +48,7 @@ def summarize_repeats(samples: RepeatedAnswers) -> RepeatSummary:
     records = int(samples.record.max()) + 1 if len(samples.record) else 0
     is_scored = ~np.isnan(samples.score)
     scored = np.bincount(samples.record[is_scored], minlength=records)
+    # A record with a lost answer is left out as a whole: the estimates above need the same n for every record.
     is_complete = scored == samples.repeat
     kept = is_scored & is_complete[samples.record]
     passes = np.bincount(samples.record[kept], weights=samples.passed[kept], minlength=records)[is_complete].astype(np.int64)
@@ -111,6 +113,7 @@ def variance_parts(values: Floats, record: Codes) -> VarianceParts:
     within = float(np.square(values - means[index]).sum()) / (records * (repeat - 1))
     if records < 2:
         return VarianceParts(within=within, between=None, intraclass_correlation=None)
+    # Not cut at 0: a negative estimate tells that records differ less than chance would have it.
     between = float(means.var(ddof=1)) - within / repeat
     total = within + between
     return VarianceParts(within=within, between=between, intraclass_correlation=between / total if total > 0 else None)

@@ -1,6 +1,7 @@
 """Records of a run into its summary and those of its slices; what is undefined is null, never 0 or NaN."""
 
 import hashlib
+from array import array
 from collections.abc import Iterable
 from itertools import chain
 from math import fsum
@@ -36,6 +37,7 @@ from assay.metrics.intervals import RESAMPLES, Ends, cluster_interval, mean_inte
 from assay.metrics.profiles import Profile, condense, headline, headline_figures
 from assay.metrics.repeats import RepeatedAnswers, summarize_repeats
 
+# There may be hundreds of slices, and each would cost as much as the whole run.
 SLICE_RESAMPLES = 2_000
 SLICES_VERSION = 2
 """Since 2 tasks have the contracts' terms, documents' metadata counts, and records that broke their contract are in slices."""
@@ -48,6 +50,7 @@ _UNIT_SCALES = frozenset({"0-1", "0/1"})
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.uint32]
+Records = NDArray[np.uint32] | NDArray[np.int32]
 
 
 __all__ = ["RecordColumns", "RecordFacts", "summarize", "summarize_slices"]
@@ -81,8 +84,9 @@ def summarize_slices(
     return SlicesSummary(slices_version=SLICES_VERSION, total_records=len(columns), slices=slices)
 
 
-def _slice(tables: "_RecordArrays", groups: dict[Value, Any], *, name: str, seed: int) -> SliceValues:
+def _slice(tables: "_RecordArrays", groups: dict[Value, "array[int]"], *, name: str, seed: int) -> SliceValues:
     """List every value of a slice, the largest first; a record with several values is a member of each."""
+    # Ties are broken by name, so that the file is the same in every run over the same records.
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
     shown = tuple(
         SliceSummary(
@@ -109,36 +113,39 @@ class _RecordArrays:
     def __init__(self, columns: RecordColumns, profile: Profile | None = None) -> None:
         self.profile = profile
         size = len(columns)
-        self.status = _view(columns.status, size)
-        self.passed = _view(columns.passed, size)
-        self.score = _view(columns.score, size)
-        self.raw_score = _view(columns.raw_score, size)
-        self.codes = {name: _view(getattr(columns, name), size) for name in columns.names}
-        self.profile_score = _view(columns.profile_score, size)
-        self.profile_ends = {"worst": _view(columns.profile_worst, size), "best": _view(columns.profile_best, size)}
+        self.status = _as_array(columns.status, size)
+        self.passed = _as_array(columns.passed, size)
+        self.score = _as_array(columns.score, size)
+        self.raw_score = _as_array(columns.raw_score, size)
+        self.codes = {name: _as_array(getattr(columns, name), size) for name in columns.names}
+        self.profile_score = _as_array(columns.profile_score, size)
+        self.profile_ends = {"worst": _as_array(columns.profile_worst, size), "best": _as_array(columns.profile_best, size)}
         self.words = {name: tuple(words) for name, words in columns.names.items()}
-        self.latencies = {name: _view(column, size) for name, column in columns.latencies.items()}
-        self.amounts = {name: _view(column, size) for name, column in columns.amounts.items()}
-        self.is_called = _view(columns.is_called, size)
-        self.is_truncated = _view(columns.is_truncated, size)
+        self.latencies = {name: _as_array(column, size) for name, column in columns.latencies.items()}
+        self.amounts = {name: _as_array(column, size) for name, column in columns.amounts.items()}
+        self.is_called = _as_array(columns.is_called, size)
+        self.is_truncated = _as_array(columns.is_truncated, size)
 
     def metrics(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> RecordMetrics:
         """Compute all metrics of a set of records."""
-        status = np.bincount(_at(self.status, rows), minlength=len(STATUSES)).tolist()
+        status = np.bincount(_take_rows(self.status, rows), minlength=len(STATUSES)).tolist()
         counts = count_records(dict(zip(STATUSES, status, strict=True)))
-        scored = rows[~np.isnan(_at(self.score, rows))]
+        # Only records with a score: an error is in the error rate, and in no mean.
+        scored = rows[~np.isnan(_take_rows(self.score, rows))]
         n, n_valid = len(scored), counts.valid_records
-        passed = _at(self.passed, scored) == 1
+        passed = _take_rows(self.passed, scored) == 1
         passes, pass_count = passed.astype(np.float64), int(passed.sum())
         pass_error, pass_cluster_error = self._errors(passes, scored)
-        scores = _at(self.score, scored)
+        scores = _take_rows(self.score, scored)
         score_total, score_interval = _sum(scores), self._mean_interval(scores, scored, seed=seed, resamples=resamples)
         score_error, score_cluster_error = self._errors(scores, scored)
         scale, distribution = self._scales(scored)
-        raw_scores = _at(self.raw_score, scored)
+        raw_scores = _take_rows(self.raw_score, scored)
         raw_error, raw_cluster_error = self._errors(raw_scores, scored) if scale else (None, None)
-        called = rows[_at(self.is_called, rows) == 1]
-        evaluated = rows[_at(self.status, rows) == STATUSES.index("evaluated")]
+        # Tokens and cost of every record that was called, also of failed ones: they were paid for.
+        called = rows[_take_rows(self.is_called, rows) == 1]
+        # Latencies of records that were answered; a timeout would only show how long the limit is.
+        evaluated = rows[_take_rows(self.status, rows) == STATUSES.index("evaluated")]
         return RecordMetrics(
             **asdict(counts),
             error_rate=_ratio(counts.failed_records + counts.cancelled_records, counts.total_records),
@@ -159,13 +166,16 @@ class _RecordArrays:
             score_mean_cluster_standard_error=score_cluster_error,
             score_mean_bounds=_bounds(score_total, n, n_valid=n_valid),
             scale=scale,
+            # A mean over several scales has no meaning; the normalized mean above has.
             raw_score_mean=_ratio(_sum(raw_scores), n) if scale else None,
             raw_score_mean_interval=_rescale_interval(score_interval, scale) if scale else None,
             raw_score_mean_standard_error=raw_error,
             raw_score_mean_cluster_standard_error=raw_cluster_error,
             score_distribution=distribution,
             profile=self._profile(rows, seed=seed, resamples=resamples),
-            latency_ms=RunLatencies(**{name: latency_figures(_at(column, evaluated)) for name, column in self.latencies.items()}),
+            latency_ms=RunLatencies(
+                **{name: latency_figures(_take_rows(column, evaluated)) for name, column in self.latencies.items()}
+            ),
             tokens=TokenAmounts(**{kind: self._amount(f"{kind}_tokens", called) for kind in TokenAmounts.__struct_fields__}),
             cost_usd=self._amount("cost", called),
             truncated=self._truncated(rows, scored),
@@ -180,8 +190,8 @@ class _RecordArrays:
 
     def _truncated(self, rows: Rows, scored: Rows) -> TruncationSummary:
         """Count the answers that ended at the output limit, and compute pass rate and scores without them."""
-        n = int(_at(self.is_truncated, rows).sum())
-        kept = scored[_at(self.is_truncated, scored) == 0]
+        n = int(_take_rows(self.is_truncated, rows).sum())
+        kept = scored[_take_rows(self.is_truncated, scored) == 0]
         n_answers = n + len(kept)
         scale, _ = self._scales(kept)
         return TruncationSummary(
@@ -189,19 +199,19 @@ class _RecordArrays:
             n_answers=n_answers,
             share=_ratio(n, n_answers),
             n_without=len(kept),
-            pass_rate_without=_ratio(int((_at(self.passed, kept) == 1).sum()), len(kept)),
-            score_mean_without=_ratio(_sum(_at(self.score, kept)), len(kept)),
-            raw_score_mean_without=_ratio(_sum(_at(self.raw_score, kept)), len(kept)) if scale else None,
+            pass_rate_without=_ratio(int((_take_rows(self.passed, kept) == 1).sum()), len(kept)),
+            score_mean_without=_ratio(_sum(_take_rows(self.score, kept)), len(kept)),
+            raw_score_mean_without=_ratio(_sum(_take_rows(self.raw_score, kept)), len(kept)) if scale else None,
         )
 
     def _amount(self, name: str, called: Rows) -> AmountSummary:
-        return amount_figures(_at(self.amounts[name], called), is_whole=name != "cost")
+        return amount_figures(_take_rows(self.amounts[name], called), is_whole=name != "cost")
 
     def _profile(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> ProfileSummary | None:
         """Return the figure of the run's profile over the valid records; None without one."""
         if self.profile is None:
             return None
-        valid = rows[_at(self.status, rows) != STATUSES.index("invalid_record")]
+        valid = rows[_take_rows(self.status, rows) != STATUSES.index("invalid_record")]
         scores = self.profile_score[valid]
         records = self.codes["record"][valid] if self.words["record"] else valid
         values, shown = condense(self.profile, scores, rows=valid, records=records)
@@ -224,7 +234,7 @@ class _RecordArrays:
             unscored=self._words(valid, "profile_unscored"),
         )
 
-    def _headline_bounds(self, profile: Profile, valid: Rows, *, records: Any) -> MeanBounds | None:
+    def _headline_bounds(self, profile: Profile, valid: Rows, *, records: Records) -> MeanBounds | None:
         """Return the headline if every record that could have had a score, and has none, had its worst, or its best one."""
         scores = self.profile_score[valid]
         worst, best = (
@@ -235,10 +245,10 @@ class _RecordArrays:
 
     def _scales(self, scored: Rows) -> tuple[str | None, dict[str, tuple[ScoreCount, ...]]]:
         """Return the scale that all records share, or None, and how scores are distributed on each scale."""
-        codes = _at(self.codes["scale"], scored)
+        codes = _take_rows(self.codes["scale"], scored)
         # np.unique would load numpy's masked arrays, which takes as long as the metrics of a thousand records.
         present = {self.words["scale"][code]: code for code in np.flatnonzero(np.bincount(codes[codes >= 0])).tolist()}
-        values = _at(self.raw_score, scored)
+        values = _take_rows(self.raw_score, scored)
         found = {name: _distribution(values[codes == present[name]], scale=name) for name in sorted(present)}
         return _shared_scale(set(present)), found
 
@@ -260,9 +270,10 @@ class _RecordArrays:
 
     def _clusters(self, scored: Rows) -> NDArray[np.int32] | None:
         """Return the clusters; None unless records carry one. A record without a cluster is one of its own."""
-        clusters: NDArray[np.int32] = _at(self.codes["cluster"], scored)
+        clusters: NDArray[np.int32] = _take_rows(self.codes["cluster"], scored)
         if not len(clusters) or clusters.max() < 0:
             return None
+        # A record without a cluster is one by itself, numbered above all others.
         itself = self.codes["record"][scored] if self.words["record"] else np.arange(len(clusters), dtype=np.int32)
         return np.where(clusters < 0, clusters.max() + 1 + itself, clusters)
 
@@ -279,17 +290,17 @@ class _RecordArrays:
         )
 
     def _words(self, rows: Rows, name: str) -> dict[str, int]:
-        codes = _at(self.codes[name], rows)
+        codes = _take_rows(self.codes[name], rows)
         counts = np.bincount(codes[codes >= 0], minlength=len(self.words[name])).tolist()
         return {word: count for word, count in sorted(zip(self.words[name], counts, strict=True)) if count}
 
 
-def _at(column: Any, rows: Rows) -> Any:
+def _take_rows(column: Any, rows: Rows) -> Any:
     """Return the values of some rows, each of which is there once; all of them are the column itself, without a copy."""
     return column if len(rows) == len(column) else column[rows]
 
 
-def _view(column: Any, size: int) -> Any:
+def _as_array(column: Any, size: int) -> Any:
     """Return a column without a copy; one without any known value is the same mark over and over, which takes no room."""
     mark = UNKNOWN if column.typecode == "d" else NO_WORD
     return np.frombuffer(column, dtype=column.typecode) if column else np.broadcast_to(np.array(mark, column.typecode), size)
@@ -308,12 +319,14 @@ def _bounds(total: float, n: int, *, n_valid: int) -> MeanBounds | None:
     """Return the means if every valid record without a score had the worst, or the best one."""
     if n_valid == 0:
         return None
+    # Shows how much the errors could hide: a narrow range means that they do not matter for the result.
     return MeanBounds(worst=total / n_valid, best=(total + n_valid - n) / n_valid, n=n_valid)
 
 
 def _shared_scale(scales: set[str]) -> str | None:
     if len(scales) == 1:
         return next(iter(scales))
+    # 0/1 lies within 0-1, so these two can be averaged; 1-5 cannot join them.
     return "0-1" if scales and scales <= _UNIT_SCALES else None
 
 
@@ -327,6 +340,7 @@ def _distribution(values: Floats, *, scale: str) -> tuple[ScoreCount, ...]:
     levels, counts = np.unique(values, return_counts=True)
     if len(levels) <= MAX_EXACT_LEVELS:
         seen = dict(zip(levels.tolist(), counts.tolist(), strict=True))
+        # All five levels are listed, since a level without records is information.
         whole = {float(level): 0 for level in range(1, 6)} if scale == "1-5" else {}
         return tuple(ScoreCount(score=level, count=count) for level, count in sorted({**whole, **seen}.items()))
     low, high = (1.0, 5.0) if scale == "1-5" else (min(0.0, float(levels[0])), max(1.0, float(levels[-1])))
@@ -349,7 +363,7 @@ def latency_figures(values: Floats) -> LatencySummary:
 
 
 def amount_figures(values: Floats, *, is_whole: bool) -> AmountSummary:
-    """Sum and mean of what is known, and of how much it is not."""
+    """Compute sum and mean of the known amounts, and count the known and the unknown ones."""
     known = values[~np.isnan(values)]
     total = _sum(known)
     n = len(known)

@@ -38,6 +38,7 @@ def trend(values: Floats) -> TrendEstimate:
         slope = float(np.median(_slopes(values))) if n > 1 else None
         return TrendEstimate(direction="none", p_value=None, slope=Estimate(value=slope, n=n, reason=reason), n=n)
     score = int(np.sign(values[None, :] - values[:, None])[np.triu_indices(n, 1)].sum())
+    # Equal pass rates are common among few records, and the distribution has to know of them.
     p_value = _probability(score, ties=tuple(np.unique(values, return_counts=True)[1].tolist()))
     direction: Direction = "none" if p_value > 1 - LEVEL else "up" if score > 0 else "down"
     return TrendEstimate(direction=direction, p_value=p_value, slope=_slope(values), n=n)
@@ -53,6 +54,7 @@ def _slopes(values: Floats) -> Floats:
 def _slope(values: Floats) -> Estimate:
     """Return Sen's interval: as many of the lowest and highest slopes are cut off as the exact test allows."""
     n, slopes = len(values), _slopes(values)
+    # Counted out for runs without ties: few runs are the usual case, and a normal approximation fails there.
     counts = _inversions((1,) * n)
     total, allowed = factorial(n), (1 - LEVEL) / 2
     below, cut = 0, 0
@@ -102,6 +104,7 @@ def _divide(counts: list[int], length: int) -> list[int]:
     """Divide a polynomial by 1 + q + ... + q^(length - 1), without remainder."""
     found: list[int] = []
     for place in range(len(counts) - length + 1):
+        # Whole numbers throughout: factorials of 60 exceed a double by far.
         recent = sum(found[max(0, place - length + 1) : place])
         found.append(counts[place] - recent)
     return found

@@ -109,7 +109,7 @@ def _bill(plan: Plan, environ: Mapping[str, str]) -> dict[str, bool]:
 async def unreachable_hosts(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
     """List the plan's providers whose host accepts no connection, one sentence each; sends no request, so it costs nothing."""
     used = {model.provider for model in asked_models(plan)}
-    providers = [provider for provider in plan.providers if provider.name in used and PROVIDERS[provider.kind].vendor]
+    providers = [provider for provider in plan.providers if provider.name in used and PROVIDERS[provider.kind].is_remote]
     endpoints = [resolve_endpoint(provider, environ) for provider in providers if not endpoint_problems(provider, environ)]
     tried = await asyncio.gather(*map(open_socket, endpoints))
     return [problem for problem in tried if problem]
@@ -135,7 +135,7 @@ def _provider_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> li
     missing = [package for package in row.packages if find_spec(package) is None]
     if missing:
         return [f"the provider '{provider.name}' needs {' and '.join(missing)}: {row.install}"]
-    return endpoint_problems(provider, environ) if row.vendor else key_problems(provider, environ)
+    return endpoint_problems(provider, environ) if row.is_remote else key_problems(provider, environ)
 
 
 def model_problems(kind: ProviderKind, model: str) -> list[str]:

@@ -103,8 +103,10 @@ class MessagesModel(HttpModel[_MessagesReply]):
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.id or ""
-        if body.error or body.content is None:
-            raise self.transport.refused({"error": body.error or "it has no content"}, request_id)
+        if body.error:
+            raise self.transport.refused({"error": body.error}, request_id)
+        if body.content is None:
+            raise self.transport.unexpected(result, "it has no content", request_id)
         applied = self.applied if applied is None else applied
         called = _reply_call(body.content) if "tool_choice" in applied else None
         texts = [block.text for block in body.content if block.type == "text" and block.text is not None]

@@ -33,15 +33,25 @@ _FAILURE_CODES = {"malformed_model_output": "internal_error"}
 
 
 class _ToolUse(msgspec.Struct, frozen=True, rename="camel"):
-    name: str = ""
+    name: str | None = None
     input: Any = None
     tool_use_id: str | None = None
 
 
+class _CitedText(msgspec.Struct, frozen=True):
+    text: str | None = None
+
+
+class _CitationsContent(msgspec.Struct, frozen=True):
+    content: list[_CitedText] | None = None
+
+
 class _ContentBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """One block; those with thoughts and citations have other members."""
+    """One block; those with thoughts and media have other members."""
 
     text: str | None = None
+    citations_content: _CitationsContent | None = None
+    """A part of the answer that cites documents."""
     tool_use: _ToolUse | None = None
 
 
@@ -128,13 +138,15 @@ class ConverseModel(HttpModel[_Converse]):
         """Parse a body; raises ModelFailure."""
         body = result.value
         message = body.output.message if body.output else None
-        if body.error or message is None or message.content is None:
-            raise self.transport.refused({"error": body.error or "it has no output"}, result.request_id)
+        if body.error:
+            raise self.transport.refused({"error": body.error}, result.request_id)
+        if message is None or message.content is None:
+            raise self.transport.unexpected(result, "it has no output", result.request_id)
         applied = self.applied if applied is None else applied
         used = (block.tool_use for block in message.content)
-        calls = tuple(ToolCall(call.name, call.input, call.tool_use_id or "") for call in used if call)
+        calls = tuple(ToolCall(call.name or "", call.input, call.tool_use_id or "") for call in used if call)
         called = _reply_call(calls) if "toolConfig" in applied else None
-        texts = [block.text for block in message.content if block.text is not None]
+        texts = [text for block in message.content for text in _texts(block)]
         reason = body.stop_reason or ""
         finish = _FINISH.get(reason, reason)
         answer = ProviderAnswer(
@@ -150,6 +162,11 @@ class ConverseModel(HttpModel[_Converse]):
             failure_code=_FAILURE_CODES.get(reason, ""),
         )
         return reply_of(answer, result, applied)
+
+
+def _texts(block: _ContentBlock) -> list[str]:
+    cited = (block.citations_content.content if block.citations_content else None) or []
+    return [text for text in (block.text, *(part.text for part in cited)) if text is not None]
 
 
 def _turn(message: Message) -> JsonObject:

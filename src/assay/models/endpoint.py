@@ -8,8 +8,9 @@ from urllib.parse import SplitResult, quote, urlsplit
 import msgspec
 
 from assay.core.errors import UsageProblem
+from assay.core.http_template import variables_in
 from assay.core.plan import ProviderPlan
-from assay.core.provider import KEY_MARK, MODEL_MARK, PROVIDERS, ProviderKind, Vendor, is_bare
+from assay.core.provider import ENDPOINT, KEY_MARK, MODEL_MARK, PROVIDERS, ProviderKind, Vendor, is_bare
 from assay.core.secrets import header_secrets, login_secrets
 from assay.core.tls import bundle_problem, client_context
 from assay.models.failures import reason_of
@@ -73,7 +74,7 @@ def resolve_endpoint(provider: ProviderPlan, environ: Mapping[str, str]) -> Endp
         key=key,
         headers={
             **_protocol_headers(_vendor(provider), key),
-            **{name: _header_value(value, environ) for name, value in provider.headers.items()},
+            **{name: header_value(value, environ) for name, value in provider.headers.items()},
         },
         models_path=_vendor(provider).models_path,
         timeout=provider.timeout,
@@ -137,7 +138,8 @@ async def open_socket(endpoint: Endpoint) -> str:
 
 
 def _vendor(provider: ProviderPlan) -> Vendor:
-    vendor = PROVIDERS[provider.kind].vendor
+    row = PROVIDERS[provider.kind]
+    vendor = ENDPOINT if row.is_described else row.vendor
     assert vendor is not None, f"{provider.kind} is not spoken to over HTTP"
     return vendor
 
@@ -168,15 +170,33 @@ def _key_variable(provider: ProviderPlan) -> str:
     return vendor.key_variable if vendor and _is_vendor(provider, _url(provider)) else ""
 
 
-def _header_value(value: str, environ: Mapping[str, str]) -> str:
-    """Resolve a value such as `$TEAM_KEY` from the environment, so that no secret is in a plan."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def header_value(value: str, environ: Mapping[str, str]) -> str:
+    """Resolve `$TEAM_KEY`, or `${TEAM_KEY}` within a text, from the environment, so that no secret is in a plan."""
+    if _VARIABLE.search(value):
+        return _VARIABLE.sub(lambda match: environ.get(match[1], "").strip(), value)
     return environ.get(value[1:], "").strip() if value.startswith("$") else value
 
 
+def _header_variables(value: str) -> list[str]:
+    found: list[str] = _VARIABLE.findall(value)
+    return found or ([value[1:]] if value.startswith("$") else [])
+
+
 def _header_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """List the secrets in header values that come from the environment or whose names mark them as secret."""
-    named = [value for name, value in provider.headers.items() if value.startswith("$") or re.search(_SECRET_HEADER, name)]
-    return tuple(secret for value in named for secret in header_secrets(_header_value(value, environ)))
+    """List the secrets in header values that come from the environment or whose names mark them as secret, and in templates."""
+    named = [value for name, value in provider.headers.items() if _header_variables(value) or re.search(_SECRET_HEADER, name)]
+    found = [secret for value in named for secret in header_secrets(header_value(value, environ))]
+    variables = [variable for value in named for variable in _VARIABLE.findall(value)]
+    values = (environ.get(name, "").strip() for name in (*variables, *template_variables(provider)))
+    return (*found, *filter(None, values))
+
+
+def template_variables(provider: ProviderPlan) -> tuple[str, ...]:
+    """List the environment variables in the address and the body of an HTTP endpoint."""
+    return variables_in([provider.base_url, provider.body]) if PROVIDERS[provider.kind].is_described else ()
 
 
 def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
@@ -213,14 +233,17 @@ def _proxy_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[
 
 
 def _header_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
-    problems = []
+    problems = [
+        f"the environment variable {variable} for the requests of provider '{provider.name}' is not set"
+        for variable in template_variables(provider)
+        if not environ.get(variable, "").strip()
+    ]
     for name, value in provider.headers.items():
-        if value.startswith("$") and not environ.get(value[1:]):
-            problems.append(
-                f"the environment variable {value[1:]} for the header {name!r} of provider '{provider.name}' is not set"
-            )
+        unset = [variable for variable in _header_variables(value) if not environ.get(variable)]
+        if unset:
+            problems.append(f"the environment variable {unset[0]} for the header {name!r} of provider '{provider.name}' is not set")
         elif name.lower() in _FRAMING_HEADERS or not (
-            re.fullmatch(_HEADER_NAME, name) and re.fullmatch(_HEADER_VALUE, _header_value(value, environ))
+            re.fullmatch(_HEADER_NAME, name) and re.fullmatch(_HEADER_VALUE, header_value(value, environ))
         ):
             problems.append(f"the header {name!r} of provider '{provider.name}' cannot be sent")
     return problems

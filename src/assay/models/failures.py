@@ -96,7 +96,7 @@ def _is_flagged(error: Mapping[str, object]) -> bool:
 MAX_MESSAGE = 500
 """Maximum characters of a provider's message that are stored."""
 MAX_REQUEST_ID = 200
-READ_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "x-amzn-errortype", "retry-after", "location", "content-type")
+READ_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "retry-after")
 """Headers of a failed reply that are read."""
 
 STATUS_CODES: dict[int, str] = {

@@ -31,14 +31,14 @@ _FAILURE_CODES = {"MALFORMED_RESPONSE": "internal_error"}
 
 
 class _FunctionCall(msgspec.Struct, frozen=True):
-    name: str = ""
+    name: str | None = None
     args: Any = None
     id: str | None = None
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
     text: str | None = None
-    thought: bool = False
+    thought: bool | None = None
     function_call: _FunctionCall | None = None
     tool_call: Any = None
     """A call that Google runs itself."""
@@ -142,12 +142,16 @@ class GeminiModel(HttpModel[_Generated]):
         body = result.value
         request_id = result.request_id or body.response_id or ""
         blocked = body.prompt_feedback.block_reason if body.prompt_feedback else None
-        if body.error or (body.candidates is None and not blocked):
-            raise self.transport.refused({"error": body.error or "it has no candidates"}, request_id)
+        if body.error:
+            raise self.transport.refused({"error": body.error}, request_id)
+        if body.candidates is None and not blocked:
+            raise self.transport.unexpected(result, "it has no candidates", request_id)
         applied = self.applied if applied is None else applied
         candidate = body.candidates[0] if body.candidates else _NO_CANDIDATE
         parts = (candidate.content.parts if candidate.content else None) or []
-        calls = tuple(ToolCall(call.name, call.args, call.id or "") for call in (part.function_call for part in parts) if call)
+        calls = tuple(
+            ToolCall(call.name or "", call.args, call.id or "") for call in (part.function_call for part in parts) if call
+        )
         called = _reply_call(calls) if "toolConfig" in applied else None
         reason = candidate.finish_reason or ""
         answer = ProviderAnswer(

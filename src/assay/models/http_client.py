@@ -4,6 +4,7 @@ import asyncio
 import select
 import ssl
 from base64 import b64encode
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from socket import SOCK_STREAM
 from typing import cast
@@ -509,6 +510,12 @@ class HttpTransfer(HttpConnection):
 
 IDLE_SECONDS = 15.0
 """Seconds after which an idle connection is not reused: servers close theirs without notice."""
+SETTLE_SECONDS = 0.025
+"""Seconds for which a connection rests after a reply: bytes that nobody asked for show themselves before the next request.
+
+A reply says nothing of the request that it answers, so that a second one that arrives just after the next request would be taken
+for the answer to that. Real calls take hundreds of milliseconds, and another connection serves in the meantime.
+"""
 _URL_CHARACTERS = "/%:=&?~+!$,;'@()*[]"
 """Characters besides letters and digits that are not quoted in a URL."""
 
@@ -521,7 +528,10 @@ class HttpPool:
         self._url = url
         self._dialer = Dialer(urlsplit(url), self._proxy)
         self._seconds = seconds
+        self._settling: deque[HttpConnection] = deque()
+        """Connections that rest after a reply, the longest first."""
         self._idle: list[HttpConnection] = []
+        self._in_flight = 0
         self._deadlines = Deadlines()
 
     def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
@@ -544,20 +554,21 @@ class HttpPool:
         """
         loop = asyncio.get_running_loop()
         start = loop.time()
-        connection = self._idle_connection(start)
-        if connection is None:
-            async with asyncio.timeout(self._seconds):
-                connection = await self._dialer.connect()
-        self._deadlines.set(connection, start + self._seconds)
+        self._in_flight += 1
         try:
-            return await connection.exchange(request)
+            connection = self._idle_connection(start) or await self._new_connection()
+            self._deadlines.set(connection, start + self._seconds)
+            try:
+                return await connection.exchange(request)
+            finally:
+                self._deadlines.lift(connection)
+                if connection.is_reusable:
+                    connection.idle_since = loop.time()
+                    self._settling.append(connection)
+                else:
+                    connection.close()
         finally:
-            self._deadlines.lift(connection)
-            if connection.is_reusable:
-                connection.idle_since = loop.time()
-                self._idle.append(connection)
-            else:
-                connection.close()
+            self._in_flight -= 1
 
     async def transfer(self, request: Iterable[bytes], *, sink: Callable[[bytes], object] | None = None) -> HttpReply:
         """Send a request in pieces over a connection of its own; the body of a successful reply goes to the sink.
@@ -577,15 +588,28 @@ class HttpPool:
 
     async def close(self) -> None:
         """Close every idle connection."""
-        for connection in self._idle:
+        for connection in (*self._settling, *self._idle):
             connection.close()
         self._deadlines.close()
         self._dialer.close()
         # Yield once: the event loop closes transports in its next iteration.
         await asyncio.sleep(0)
 
+    async def _new_connection(self) -> HttpConnection:
+        """Open a connection; while as many settle as there are requests, wait for the first of them instead."""
+        async with asyncio.timeout(self._seconds):
+            while len(self._settling) >= self._in_flight:
+                now = asyncio.get_running_loop().time()
+                await asyncio.sleep(self._settling[0].idle_since + SETTLE_SECONDS - now)
+                connection = self._idle_connection(asyncio.get_running_loop().time())
+                if connection is not None:
+                    return connection
+            return await self._dialer.connect()
+
     def _idle_connection(self, now: float) -> HttpConnection | None:
-        """Take the most recently used connection, so that the others can expire."""
+        """Take the most recently used connection of those that have settled, so that the others can expire."""
+        while self._settling and now - self._settling[0].idle_since >= SETTLE_SECONDS:
+            self._idle.append(self._settling.popleft())
         while self._idle:
             connection = self._idle.pop()
             if connection.is_reusable and now - connection.idle_since < IDLE_SECONDS and connection.is_quiet():

@@ -50,7 +50,7 @@ class _Usage(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct, frozen=True):
-    type: str = ""
+    type: str | None = None
     text: str | None = None
 
 
@@ -81,7 +81,7 @@ class Completion(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(Completion)
 _FAILURE_CODES = {"error": "internal_error", "insufficient_system_resource": "service_unavailable"}
 """Finish reasons that are errors, from servers that forward requests and from DeepSeek."""
-_ANSWER_PARTS = frozenset({"", "text", "output_text"})
+_ANSWER_PARTS = frozenset({None, "text", "output_text"})
 """Types of the parts that are the answer; those of others are thoughts, references and media."""
 _FILLED = {"type": "json_schema"}
 """A `response_format` without a schema: the default, which earlier versions wanted said."""
@@ -130,6 +130,9 @@ class ChatModel(HttpModel[Completion]):
 
     def read(self, result: HttpResult[Completion], applied: JsonObject | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
+        completion = result.value
+        if completion.choices is None and not completion.error:
+            raise self.transport.unexpected(result, "it has no choices", result.request_id or completion.id or "")
         return completion_reply(result, self.applied if applied is None else applied, refused=self.transport.refused)
 
 

@@ -114,8 +114,10 @@ class ResponsesModel(HttpModel[_Response]):
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         response = result.value
         request_id = result.request_id or response.id or ""
-        if response.error or response.output is None:
-            raise self.transport.refused({"error": response.error or "it has no output"}, request_id)
+        if response.error:
+            raise self.transport.refused({"error": response.error}, request_id)
+        if response.output is None:
+            raise self.transport.unexpected(result, "it has no output", request_id)
         parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
         applied = self.applied if applied is None else applied
         called = _reply_call(response.output) if "tool_choice" in applied else None

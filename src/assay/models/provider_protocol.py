@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from assay.core.model_call import ModelRequest, Reply
+from assay.core.model_probe import ShownExchange
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.models.negotiation import Negotiator
 
@@ -22,6 +23,11 @@ class Model(Protocol):
 def negotiator_of(model: Model) -> Negotiator | None:
     """Return the negotiator of a model's parameters; None for a model that is sent none over HTTP."""
     return getattr(model, "negotiator", None)
+
+
+def exchange_of(model: Model) -> ShownExchange | None:
+    """Return the last exchange of a model that shows it, as one of an endpoint described in a run file does in `exchange`."""
+    return getattr(model, "exchange", None)
 
 
 Maker = Callable[[ModelPlan], Model]

@@ -12,6 +12,8 @@ from assay.core.case import Message
 from assay.core.model_call import ModelRequest
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS
+from assay.core.settings import DESCRIPTION
+from assay.models.record_values import record_values
 
 _encode = msgspec.json.Encoder().encode
 
@@ -53,7 +55,8 @@ def request_addressing(
 ) -> Callable[[ModelRequest], str]:
     """Build `request_sha256` for many requests to one model; some libraries take their hosts from `environ`."""
     route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
-    prefix = hashlib.sha256(_encode_key((*route, *_hosts(provider, environ))))
+    described, record_of = _endpoint(provider)
+    prefix = hashlib.sha256(_encode_key((*route, *_hosts(provider, environ), *described)))
     schema: JsonObject | None = None
     encoded = _encode_key(schema)
 
@@ -64,12 +67,22 @@ def request_addressing(
             schema, encoded = ask.reply_schema, _encode_key(ask.reply_schema)
         digest = prefix.copy()
         digest.update(b"[%b,%b]" % (_encode_key(ask.messages), encoded))
+        if record_of is not None:
+            digest.update(_encode_key(record_of(ask)))
         if ask.sample:
             # The first answer has the same address as a single answer, so that a cached one is reused when more are asked for.
             digest.update(b"%d" % ask.sample)
         return digest.hexdigest()
 
     return address
+
+
+def _endpoint(provider: ProviderPlan) -> tuple[tuple[object, ...], Callable[[ModelRequest], object] | None]:
+    """Return what an HTTP endpoint's entry says of its requests and replies, and which values of records it sends."""
+    if not PROVIDERS[provider.kind].is_described:
+        return (), None
+    described = {name: value for name in DESCRIPTION if (value := getattr(provider, name)) is not msgspec.UNSET}
+    return (described, provider.headers), record_values(provider)
 
 
 def _hosts(provider: ProviderPlan, environ: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from assay import api
-from assay.presentation.sections import Badge, Cell, CheckLine, Column, FindingLine, Section, Table
+from assay.presentation.sections import Badge, Cell, CheckLine, Column, Fact, FindingLine, Section, Table, TextBlock
 from assay.presentation.words import counted
 
 _MARKS = {"ok": Badge("ok", "good"), "note": Badge("-", "quiet"), "problem": Badge("FIX", "bad")}
@@ -29,6 +29,32 @@ def doctor_sections(checks: Sequence[api.DoctorCheck]) -> list[Section]:
     verdict = Cell(f"{counted(problems, 'problem')} to fix", tone="bad") if problems else Cell("no problems found", tone="good")
     # The order of the areas is that of the checks, which the engine decides.
     return [*areas, Section(heading=(verdict,))]
+
+
+def probe_sections(probes: Sequence[api.ModelProbe]) -> list[Section]:
+    """Return the checks of each model, with the exchange that it shows, and how many models need fixing."""
+    sections = [section for probe in probes for section in _probe(probe)]
+    broken = sum(not probe.is_well for probe in probes)
+    if broken:
+        verdict = Cell(f"{broken:,} of {counted(len(probes), 'model')} to fix", tone="bad")
+    else:
+        verdict = Cell(f"{counted(len(probes), 'model')} ready", tone="good")
+    return [*sections, Section(heading=(verdict,))]
+
+
+def _probe(probe: api.ModelProbe) -> Iterator[Section]:
+    checks = tuple(
+        CheckLine(mark=_MARKS[check.standing], name=check.subject, text=check.says, hint=check.hint) for check in probe.checks
+    )
+    yield Section(heading=(Cell(probe.name), Cell(probe.role, tone="quiet")), checks=checks)
+    if probe.exchange is not None:
+        shown = {"request": probe.exchange.request, "reply": probe.exchange.reply}
+        read = (Fact(name, value) for name, value in probe.exchange.read.items())
+        yield Section(
+            texts=tuple(TextBlock(title=name, text=text, is_code=True) for name, text in shown.items()),
+            facts=tuple(read),
+            is_joined=True,
+        )
 
 
 def plugin_sections(plugins: Sequence[api.PluginListing]) -> list[Section]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
@@ -237,7 +237,7 @@ _FALLBACKS = {"live": "sent as single calls at full price", "fail": "their recor
 _SOURCES = {"sampled": "called in this run", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
 
 
-def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
+def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, object]:
     """Return the plans as plain values; there is no key in them."""
     fields = add_counts(dataset.fields for dataset in planned.plans[0].datasets)
     return {

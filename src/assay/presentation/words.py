@@ -8,18 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
 from assay import api
-from assay.core.artifact_lines import JudgeDisagreement, PredictionLine
 from assay.core.number_text import ChangeText, rate_change_text, rate_text, score_change_text, score_text
-from assay.core.plan import PluginPlan
-from assay.core.run_result import RunListing
 from assay.core.runs import TERMINAL
-from assay.core.summary import AmountSummary, Interval, MeanBounds, ProfileSummary, RecordMetrics, on_scale
+from assay.core.summary import on_scale
 from assay.presentation.sections import Badge, Cell, DisplayValue, IntervalBar, Timestamp, Tone
+
+if TYPE_CHECKING:
+    # A report on datasets needs these words, and none of the types of a run.
+    from assay.core.artifact_lines import JudgeDisagreement, PredictionLine
+    from assay.core.plan import PluginPlan
+    from assay.core.run_result import RunListing
+    from assay.core.summary import AmountSummary, Interval, MeanBounds, ProfileSummary, RecordMetrics
 
 UNKNOWN = "-"
 DASH = "\u2013"
@@ -171,8 +175,8 @@ def bar(count: int, largest: int) -> str:
 
 
 def size(number: int) -> str:
-    # 1024-based, as the limits of the contracts.
     """Return `812 bytes`, `1.4 MB`; a KB has 1024 bytes."""
+    # 1024-based, as the limits of the contracts.
     amount, unit = float(number), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1

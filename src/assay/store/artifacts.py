@@ -20,6 +20,7 @@ from assay.store.failures import disk_errors, sync_folder
 
 _CHAIN_OPENING = b',"chain_sha256":"'
 _CHAIN_TAIL = len(_CHAIN_OPENING) + 64 + len(b'"}')
+# The first line has a predecessor too, so that nothing can be put in front of it.
 _CHAIN_START = bytes(32)
 
 
@@ -43,6 +44,7 @@ class AttemptChain:
         pieces: list[bytes] = []
         for body in bodies:
             link = hashlib.sha256(link + body).digest()
+            # Spliced into the encoded line: decoding and encoding it again would cost more than the hash.
             pieces += (body[:-1], _CHAIN_OPENING, hexlify(link), b'"}\n')
         self._link = link
         return b"".join(pieces)
@@ -65,6 +67,7 @@ class MerkleTree:
 
     def add(self, leaf: bytes) -> None:
         """Add the next leaf."""
+        # Leaves and inner nodes have different first bytes (RFC 6962): otherwise an inner node could be passed off as a record.
         height, node = 0, hashlib.sha256(b"\x00" + leaf).digest()
         while self._peaks and self._peaks[-1][0] == height:
             node = hashlib.sha256(b"\x01" + self._peaks.pop()[1] + node).digest()
@@ -92,6 +95,7 @@ def merkle_root(leaves: Iterable[bytes]) -> str:
 def self_hashed(document: Mapping[str, object], member: str) -> bytes:
     """Return the document as indented JSON with one more member: the SHA-256 of its canonical JSON without that member."""
     digest = sha256_hex(canonical_json(document))
+    # Canonical before it is indented, so that the same content always has the same bytes.
     return msgspec.json.format(canonical_json({**document, member: digest}), indent=2) + b"\n"
 
 
@@ -116,6 +120,7 @@ ARTIFACTS = (
 )
 """Files of every finished run."""
 
+# Beside the input and not in it: the input is a document of its contract, which commands take again.
 CASES = "cases.jsonl"
 """Accepted records in the form that all contracts share, as they were asked and graded; runs of earlier versions have these
 entries in input_dataset.json."""
@@ -138,6 +143,7 @@ class Writer:
         self._bytes = 0
         self._lines = 0
         with disk_errors(path):
+            # x: a name that exists belongs to another writer, and artifacts are written once.
             self._file = path.open("xb", buffering=0)
 
     def line(self, text: bytes) -> None:
@@ -168,6 +174,7 @@ class Writer:
         if not self._file.closed:
             self._flush()
             with disk_errors(self._path):
+                # By descriptor, before the file is closed: the name may meanwhile be another file.
                 os.fchmod(self._file.fileno(), 0o444)
                 os.fsync(self._file.fileno())
                 self._file.close()
@@ -198,6 +205,7 @@ class StagingFolder:
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         for writer in self._writers.values():
             writer.discard()
+        # After publish() the folder has another name, and nothing is left here to remove.
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def open_lines(self, name: str) -> Writer:
@@ -215,6 +223,7 @@ class StagingFolder:
         """Finish all files, write the manifest with their hashes last, and force everything to the disk; returns the manifest."""
         hashes = {name: msgspec.to_builtins(writer.finish()) for name, writer in self._writers.items()}
         self._manifest = self_hashed({**manifest, "artifacts": hashes}, OWN_HASH)
+        # Last, because a folder counts as a run by its manifest, which names the hashes of all other files.
         self.write(MANIFEST, self._manifest)
         sync_folder(self.folder)
         return self._manifest
@@ -240,6 +249,7 @@ class StagingFolder:
         with disk_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
+                # A rename is atomic: readers see all artifacts or none, whenever the process dies.
                 self.folder.rename(target)
             except OSError:
                 if not os.path.lexists(target):

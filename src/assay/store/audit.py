@@ -30,6 +30,7 @@ class AuditLog:
 
     def _reset(self) -> None:
         self._chain = AttemptChain()
+        # An inode of 0 matches no file, so that the first append reads the whole log.
         self._inode = 0
         self._size = 0
         self._lines = 0
@@ -37,9 +38,11 @@ class AuditLog:
 
     def append(self, entry: Mapping[str, object]) -> None:
         """Add one decision and flush it to the disk. Raises StoreUnavailable, also when the log was tampered with."""
+        # flock keeps other processes away; the lock guards the checked chain, which the threads of this one share.
         with self._lock, self._file.locked() as log:
             try:
                 self._add(log, entry)
+            # What was read may be stale now; the next append checks the log from its start.
             except (OSError, StoreUnavailable):
                 self._reset()
                 raise
@@ -67,6 +70,7 @@ class AuditLog:
         for line in complete.splitlines():
             self._lines += 1
             if not self._chain.follows(line):
+                # Refused, not repaired: a decision that was changed afterwards is exactly what the log is there to show.
                 raise _tampered_error(self._file.path, self._lines)
         self._advance(complete)
 
@@ -97,7 +101,7 @@ def _tampered_error(path: Path, number: int) -> StoreUnavailable:
     )
 
 
-def _torn_line_entry(tail: bytes, entry: Mapping[str, object]) -> JsonObject:
+def _torn_line_entry(tail: bytes, entry: Mapping[str, object]) -> dict[str, object]:
     """Return the line that records an unfinished one."""
     members = {"action": UNFINISHED, "bytes": len(tail), "sha256": sha256_hex(tail)}
     return {**{name: entry[name] for name in ("at", "by") if name in entry}, **members}

@@ -15,6 +15,7 @@ are in the ledger."""
 NOTE = "batches"
 """Note of a run with the summary of its batches."""
 _TABLES = (
+    # Made where batches are first used: ledgers of runs without batches stay as they were.
     "CREATE TABLE IF NOT EXISTS batch(number INTEGER PRIMARY KEY, body BLOB)",
     "CREATE TABLE IF NOT EXISTS batch_request"
     "(custom_id TEXT PRIMARY KEY, number INTEGER, position INTEGER, address TEXT, is_answered INTEGER)",
@@ -100,6 +101,7 @@ class BatchStore:
             bodies = database.execute("SELECT body FROM batch ORDER BY number").fetchall()
         return [msgspec.json.decode(body, type=BatchRow) for (body,) in bodies]
 
+    # Before sending: after a crash the provider may have a batch that is paid for, and it must be found again.
     def intend(self, row: BatchRow, requests: Iterable[BatchRequest]) -> None:
         """Store a batch and all of its requests before anything is sent to the provider."""
         values = ((request.custom_id, row.number, request.position, request.address) for request in requests)
@@ -157,6 +159,7 @@ class BatchStore:
         with self._ledger.transaction() as database:
             database.execute("UPDATE batch SET body = ? WHERE number = ?", (_encode(row), row.number))
             answered = [(_REJECTED if attempt.is_rejection else _ANSWERED, request.custom_id) for request, attempt in attempts]
+            # In the transaction of the attempts: a result that is merged twice would be an attempt that never happened.
             database.executemany("UPDATE batch_request SET is_answered = ? WHERE custom_id = ?", answered)
             values = [(request.position, _encode(attempt)) for request, attempt in attempts]
             database.executemany("INSERT INTO attempt(position, body) VALUES (?, ?)", values)
@@ -171,4 +174,5 @@ class BatchStore:
         """Store an outcome for records that no batch will hold."""
         values = [(position, record_status(outcome), _encode(outcome)) for position in positions]
         with self._ledger.transaction() as database:
+            # The first outcome of a record counts, as everywhere in the ledger.
             database.executemany("INSERT INTO outcome VALUES (?, ?, ?) ON CONFLICT DO NOTHING", values)

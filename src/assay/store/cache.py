@@ -21,6 +21,7 @@ FLUSH_AFTER = 64
 MAX_WAITING = 4096
 """Replies that may wait while other processes lock the file; further ones are not cached."""
 
+# A redacted reply would get another grade than the original, without a trace, so such replies are not cached at all.
 NOT_CACHED = "not_cached"
 """Flag of a reply that was not cached because it holds something to redact."""
 BUSY_SECONDS = 5.0
@@ -62,11 +63,13 @@ class ReplyCache:
         """Guards the waiting replies, which two threads change."""
         with disk_errors(self._path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Made here and not by SQLite, which would take the umask; a link in its place could point to any file.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         self.database = self._open(busy_seconds)
         self._drop_unredacted()
         # A second connection: reads never wait, neither for another process nor for our own writes.
         self._reading = self._connect(0)
+        # One thread: writes stay in order, and the event loop never waits for the disk.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-cache")
         self._writing: Future[None] | None = None
 
@@ -105,6 +108,7 @@ class ReplyCache:
                         dropped, is_done = self._check_next(rules)
                     is_dropped = is_dropped or dropped
                 if is_dropped:
+                    # What was deleted is still in the write-ahead log until that is emptied.
                     self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreUnavailable as problem:
             _raise_unless_busy(problem)
@@ -161,11 +165,13 @@ class ReplyCache:
         Returns False for a reply that is not cached because it holds something to redact.
         Raises StoreUnavailable when earlier ones could not be written for another reason than a locked file.
         """
+        # An empty reply is often a fault of the moment, which a cache would make permanent.
         if not reply.text.strip():
             return True
         if not self._is_clean(_encode(reply)):
             return False
         with self._lock:
+            # Dropped, not awaited: a cache that cannot be written costs calls in later runs, and must not cost this one its time.
             if len(self._waiting) >= MAX_WAITING:
                 return True
             self._waiting[key] = reply

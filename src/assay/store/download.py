@@ -40,9 +40,11 @@ def fetch_run(storage: RunStorage, target: Path, *, work: Path) -> None:
     RunSealed when it holds another run.
     """
     manifest = _manifest(storage)
+    # Only what the manifest names: other objects below the prefix are not part of the run.
     names = {*_read(manifest, storage).artifacts, TOMBSTONES} & storage.names()
     with StagingFolder(work) as staging:
         staging.restore(manifest, _files(storage, names))
+        # Checked before it is published: a damaged copy must never have the name of the run.
         problems = verify_run(staging.folder)
         if problems:
             raise RunDamaged(f"the run at {storage.shown} is not as it was published: {problems[0]}")

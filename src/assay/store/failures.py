@@ -24,6 +24,7 @@ class _Advice(NamedTuple):
     """Another folder does not have the problem."""
 
 
+# The advice per code is kept here, so that every part of the store gives the same one for the same failure.
 _FULL = _Advice("free some space on that disk", is_of_folder=True)
 _READ_ONLY = _Advice("make that place readable and writable for this user", is_of_folder=True)
 _HANDLES = _Advice("raise the limit of open files (ulimit -n)")
@@ -57,6 +58,7 @@ _BY_SQLITE = {
     sqlite3.SQLITE_LOCKED: _BUSY,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_NOTADB: _DAMAGED,
+    # Our statements are correct, so a generic error means that the tables are not those that we made.
     sqlite3.SQLITE_ERROR: _DAMAGED,
 }
 
@@ -98,6 +100,7 @@ def database_errors(path: Path) -> Iterator[None]:
 def sync_folder(folder: Path) -> None:
     """Flush the directory entries of a folder to the disk; raises StoreUnavailable."""
     with disk_errors(folder):
+        # Without this, a new name may be lost in a power failure although the file's content is on the disk.
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(handle)

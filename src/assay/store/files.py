@@ -24,6 +24,7 @@ class AppendLog:
     def append(self, line: bytes) -> None:
         """Add a line in place of an unfinished one that a crash left, which was never confirmed. Raises StoreUnavailable."""
         with self.locked() as log:
+            # A torn line was never confirmed to its writer, so replacing it loses nothing.
             log.write(line + b"\n", at=len(log.complete(log.read())))
 
     def lines(self) -> list[bytes]:
@@ -36,6 +37,7 @@ class AppendLog:
     def locked(self) -> Iterator["LockedLog"]:
         """Hold the log exclusively inside the block, creating its file; raises StoreUnavailable."""
         with disk_errors(self.path):
+            # No links: the folder may be shared, and a link would let another user choose the file that is written.
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
@@ -72,6 +74,7 @@ class LockedLog:
 
     def write(self, lines: bytes, *, at: int) -> None:
         """Append lines after the complete ones, which end at `at`, and flush them to the disk; an unfinished line is dropped."""
+        # Truncated before the append, under the lock: O_APPEND would otherwise write after the torn line.
         os.ftruncate(self._handle, at)
         rest = memoryview(lines)
         # os.write may write less than it was given.
@@ -137,6 +140,7 @@ class KeptCards(msgspec.Struct, frozen=True):
 
 def keep_card(runs_dir: Path, card: JudgeCard) -> str:
     """Store a card and return its id; raises StoreUnavailable."""
+    # Names of models contain slashes and colons; the random end keeps two cards of one second apart.
     created, judge = _UNSAFE.sub("", card.created_at), _UNSAFE.sub("-", card.judge).strip("-").lower()[:60]
     name = f"{created}-{judge or 'judge'}-{secrets.token_hex(3)}"
     path = runs_dir / CARDS_FOLDER / f"{name}.json"

@@ -32,6 +32,7 @@ def check_runs_folder(folder: Path) -> Iterator[DoctorCheck]:
         hint = "move it away, or choose another folder with --runs-dir"
         yield DoctorCheck(area="runs", name="folder", standing="problem", says=f"'{folder}' is not a folder", hint=hint)
         return
+    # A check must not create the folder: the first run does that, with its own permissions.
     existing = next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), Path("/"))
     note = "" if existing == folder.absolute() else "; it does not exist yet and is made by the first run"
     try:
@@ -60,11 +61,13 @@ def _try_everything(scratch: Path) -> float:
     file.rename(scratch / "renamed")
     sync_folder(scratch)
     with RunLock(scratch):
+        # Some network file systems grant every lock, and two processes would then drive the same run.
         if RunLock(scratch).try_acquire():
             raise StoreUnavailable(
                 f"two processes could hold the same lock in '{scratch.parent}'", hint="use a local disk for the runs"
             )
     with database_errors(scratch), closing(sqlite3.connect(scratch / "ledger.sqlite")) as database:
+        # Needs shared memory, which network file systems often lack.
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("CREATE TABLE entry (place INTEGER)")
     return seconds
@@ -113,5 +116,6 @@ def _mounts() -> str:
 def file_system(folder: Path, mounts: str) -> str:
     """Find the kind of a folder's file system in a Linux list of mounts; empty when it is unknown."""
     fields = [line.split(" ") for line in mounts.splitlines() if line.count(" ") >= 2]
+    # The kernel writes spaces in paths as \040. A later mount over the same path replaces the earlier one.
     found = {path.replace("\\040", " "): kind for _, path, kind, *_ in fields}
     return next((found[str(path)] for path in (folder, *folder.parents) if str(path) in found), "")

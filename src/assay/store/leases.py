@@ -39,8 +39,9 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
     life: float = LIFE
 
 
+# One request covers many calls: with one for each call, the database would be the limit.
 class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What one worker holds and wants."""
+    """Request of one worker: the slots and rates that it holds and wants."""
 
     worker: str
     number: int
@@ -62,7 +63,7 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker may do until it asks again, or its lease expires."""
+    """Rights of a worker until its next request, or until its lease expires."""
 
     at: float
     """The database's time; all other times are in seconds from it."""
@@ -93,7 +94,7 @@ class WorkerLease(msgspec.Struct, frozen=True):
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """Everything that the workers of a run share; all times are the database's."""
+    """State shared by the workers of a run; all times are the database's."""
 
     at: float = 0.0
     dues: dict[str, float] = {}
@@ -124,12 +125,15 @@ def grant_lease(pool: Pool, request: LeaseRequest, limits: RunLimits, *, now: fl
     `started` is when the database started: while it was down no worker could renew, so leases of that time last once more.
     """
     pool = _accept_clock_setback(pool, now, life=limits.life)
+    # Time never goes back for small corrections of the clock, or a rate could be used twice.
     at = max(now, pool.at)
     if started > at + _MAX_CLOCK_SETBACK * limits.life:
         # Written by a clock that was set back since; it means nothing now.
         started = 0.0
+    # A worker whose lease has expired makes no further call, so its slots can be given away.
     shares = {name: share for name, share in pool.shares.items() if at < max(share.expires, started + limits.life)}
     known = shares.pop(request.worker, None)
+    # A request is repeated when its answer was lost; what it reports was counted the first time.
     is_new = known is None or request.number > known.number
     rates = _Rates(pool, limits, at=at, pending=(request.pending, *(share.pending for share in shares.values())))
     for rate, (units, calls) in request.used.items() if is_new else ():
@@ -149,12 +153,14 @@ def grant_lease(pool: Pool, request: LeaseRequest, limits: RunLimits, *, now: fl
     grant = LeaseGrant(
         at=at,
         seats=seats,
+        # Tells the worker to ask again soon: others give their slots back with their next request.
         is_short=any(seats[name] < max(fair[name], min(1, request.wanted.get(name, 0))) for name in seats),
         moments=moments,
         waits=waits,
         refused={provider: why for share in shares.values() for provider, why in share.refused.items()},
         spent=spent,
     )
+    # What is still in use counts although it is above the new share; those calls cannot be taken back.
     held = {name: max(count, request.held.get(name, 0)) for name, count in seats.items()}
     gates = tuple(limiter for limiter, calls in request.calls.items() if calls)
     shares[request.worker] = WorkerLease(
@@ -187,12 +193,14 @@ def _fair_share(name: str, cap: int, request: LeaseRequest, shares: Mapping[str,
     """Compute a worker's fair share of the slots: what it wants, or an equal part of what satisfied workers leave."""
     wants = {worker: share.wanted.get(name, 0) for worker, share in shares.items()}
     wants[request.worker] = own = request.wanted.get(name, 0)
+    # Workers that want little are served first, and what they leave is divided among the others.
     left, unsatisfied = cap, sorted(wants, key=lambda worker: (wants[worker], worker))
     while unsatisfied and wants[unsatisfied[0]] <= left // len(unsatisfied):
         left -= wants[unsatisfied.pop(0)]
     if request.worker not in unsatisfied:
         return own
     level, remainder = divmod(left, len(unsatisfied))
+    # The remainder goes to the first by name, so that all workers come to the same division without talking to each other.
     return level + (unsatisfied.index(request.worker) < remainder)
 
 
@@ -210,6 +218,7 @@ class _Rates:
         """Charge the units that calls have used, and update the expected use of further calls."""
         self._charge(rate, units)
         mean = self.means.get(rate)
+        # A moving mean: the length of answers may change in the course of a dataset.
         self.means[rate] = units / calls if mean is None else mean + (units / calls - mean) * min(1.0, calls / _MEAN_WINDOW)
 
     def moments(self, limiter: str, calls: int, *, rivals: int) -> tuple[list[float], float]:
@@ -223,6 +232,7 @@ class _Rates:
         scheduled: list[float] = []
         while True:
             dues = [*(self.dues.get(rate, 0.0) for rate in fixed), *(self._expected(rate) for rate in metered)]
+            # Some unused rate may be caught up on; without it every short pause would lower the throughput for good.
             moment = max([self._at, *(due - BURST for due in dues)])
             if moment > self._at + AHEAD or len(scheduled) == max_calls:
                 # Half of what was scheduled ahead is left when the worker asks again, so that few requests cover many calls.

@@ -48,6 +48,7 @@ class RecordRow(msgspec.Struct, frozen=True):
     """Set with the first valid record of a dataset: its dataset, and the document's members besides its records, as JSON."""
 
 
+# Attempts are committed before more is asked, so that a crash never pays for the same answer twice.
 class CommitEntry(msgspec.Struct, frozen=True):
     """One commit for one record: attempts, and its outcome once it has one."""
 
@@ -56,6 +57,7 @@ class CommitEntry(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
 
 
+# A worker that froze may wake up after another one took its shard. Its epoch is then old, and its write is refused.
 class Claim(msgspec.Struct, frozen=True):
     """Right of one worker to append to a shard, until another worker claims it."""
 
@@ -231,6 +233,7 @@ def outcome_values(position: int, outcome: Outcome) -> tuple[int, str, bytes]:
 def invalid_outcome(issues: bytes) -> InvalidOutcome:
     """Build the outcome of an invalid record from the first of its errors."""
     findings = _decode_findings(issues or b"[]")
+    # An invalid record has an outcome from the start: it counts in the run, and no model is ever called for it.
     first = next((finding for finding in findings if finding.severity == "error"), _IssueRow())
     return InvalidOutcome(code=first.code, message=first.message)
 
@@ -241,6 +244,7 @@ def in_shards(rows: Iterable[RecordRow]) -> Iterator[list[RecordRow]]:
     size = 0
     for expected, row in enumerate(rows):
         assert row.position == expected, "positions count the records from 0 without a gap"
+        # By bytes as well, since records of a megabyte would make a shard of a quarter of a gigabyte.
         weight = len(row.case or b"") + len(row.issues)
         if shard and (len(shard) == SHARD_SIZE or size + weight > SHARD_BYTES):
             yield shard

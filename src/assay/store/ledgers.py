@@ -19,6 +19,7 @@ from assay.store.sqlite import open_ledger as open_file
 from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
 
 LEDGER = "ledger.sqlite"
+# A file in the working folder: commands that get a run's name find its ledger without a setting.
 POINTER = "ledger.json"
 """Replaces the ledger file when the run's ledger is shared, and holds its address."""
 LEDGER_VARIABLE = "ASSAY_LEDGER"
@@ -103,12 +104,14 @@ class Pointer(msgspec.Struct, frozen=True):
 
     ledger: str
     """Address without a password."""
+    # Two machines may have a working folder for the same run; the lease tells them apart by this name.
     place: str = ""
     """A name for this working folder that no other has."""
 
 
 def ledger_file(active: Path) -> Path:
     """Return the file that marks a working folder as that of a run: the ledger, or the pointer to it."""
+    # A local ledger wins over a pointer: it is what this machine has written.
     own = active / LEDGER
     return own if own.is_file() else active / POINTER
 
@@ -182,6 +185,7 @@ class LedgerOpener:
         if not address:
             return open_file(active / LEDGER)
         if address in self._away:
+            # A list of a hundred runs would otherwise wait for the same timeout a hundred times.
             raise self._away[address]
         try:
             return open_shared(address, active.name, is_brief=True)
@@ -213,7 +217,9 @@ def shared_submissions(address: str) -> SharedSubmissions:
 
 def point_to(active: Path, address: str) -> None:
     """Point a working folder to a run in a shared ledger; raises UsageProblem for an address that cannot be stored."""
+    # The pointer may be copied, shown or backed up, so it never holds the password.
     pointer = msgspec.json.encode(Pointer(_postgres().address_without_password(address), secrets.token_hex(8)))
+    # Written aside and renamed: a folder with half a pointer would be a run without a ledger.
     path, new = active / POINTER, active / f".{POINTER}-{secrets.token_hex(8)}"
     with disk_errors(path):
         new.write_bytes(pointer)

@@ -29,8 +29,10 @@ class RunLock:
         with disk_errors(self._path):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
+                # flock and not a file that says "locked": the kernel releases it however the process ends.
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.ftruncate(handle, 0)
+                # Only for messages. Whether the run is driven is asked of the lock, since process ids are used again.
                 os.pwrite(handle, str(os.getpid()).encode(), 0)
             except OSError as problem:
                 os.close(handle)
@@ -68,6 +70,7 @@ class RunLock:
         except OSError:
             return False
         try:
+            # Shared and only for a moment, so that several readers can look without keeping a driver out.
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True

@@ -31,7 +31,7 @@ class RunStorage(Protocol):
 
     @property
     def shown(self) -> str:
-        """The address for messages, without anything secret."""
+        """Return the address for messages, without secrets."""
 
     def names(self) -> set[str]:
         """List all names in the storage."""
@@ -61,7 +61,7 @@ class LocalRunStorage:
 
     @property
     def shown(self) -> str:
-        """The path."""
+        """Return the path."""
         return str(self.path)
 
     def names(self) -> set[str]:
@@ -72,6 +72,7 @@ class LocalRunStorage:
     def is_file(self, name: str) -> bool:
         """Tell whether the name is a regular file."""
         path = self.path / name
+        # A link could point to content that changes after the run was sealed.
         return path.is_file() and not path.is_symlink()
 
     def pieces(self, name: str) -> Iterator[bytes]:
@@ -106,6 +107,7 @@ def publish_files(folder: Path, address: str) -> int:
     for name in names:
         if target.put(name, folder / name):
             written += 1
+        # Publishing again after a crash finds its own objects; anything else at this address belongs to another run.
         elif _digest(target.pieces(name)) != _digest(source.pieces(name)):
             raise RunSealed(
                 f"{target.shown}/{name} is there already, and is another one", hint="publish the run below another address"
@@ -132,7 +134,7 @@ decode_case_line = msgspec.json.Decoder(CaseLine).decode
 
 
 class Tombstone(msgspec.Struct, frozen=True):
-    """What is left of an artifact that retention has removed."""
+    """Record of an artifact that retention has removed."""
 
     name: str
     sha256: str
@@ -157,7 +159,7 @@ class PublishedRun:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The manifest, whichever version wrote it; raises RunDamaged."""
+        """Read the manifest of any version; raises RunDamaged."""
         try:
             return parse_manifest(self.members)
         except msgspec.ValidationError as problem:
@@ -165,7 +167,7 @@ class PublishedRun:
 
     @cached_property
     def hashes(self) -> dict[str, ArtifactHash]:
-        """The hashes of the artifacts, also of a manifest whose other members are damaged; raises RunDamaged."""
+        """Read the hashes of the artifacts, even if other members of the manifest are damaged; raises RunDamaged."""
         try:
             return msgspec.convert(self.members.get("artifacts"), dict[str, ArtifactHash])
         except msgspec.ValidationError as problem:
@@ -177,16 +179,17 @@ class PublishedRun:
         return decoded(b"".join(read_pieces(path)), path)
 
     def summary(self) -> Summary:
-        """The metrics of the run, whichever version wrote them; raises RunNotFound as `document` does, RunDamaged for others."""
+        """Read the metrics of the run; raises RunNotFound as `document` does, and RunDamaged for other content."""
         return self._read(METRICS, read_summary)
 
     def slices(self) -> SlicesSummary:
-        """The metrics of its slices; raises as `summary` does."""
+        """Read the metrics of its slices; raises as `summary` does."""
         return self._read(BY_SLICE, read_slices)
 
     def _read(self, name: str, read: Callable[[Any], T]) -> T:
         try:
             return read(self.document(name))
+        # The file may hold any JSON after an edit: readers of old versions look into it before it has a type.
         except (TypeError, ValueError, KeyError, AttributeError) as problem:
             raise RunDamaged(f'"{self.path / name}" is damaged: {problem}') from problem
 
@@ -327,6 +330,7 @@ def split_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Split pieces into lines without their newlines; text after the last newline is a line too."""
     rest = b""
     for piece in pieces:
+        # Pieces may come from an object store, which cannot be read line by line.
         *whole, rest = (rest + piece).split(b"\n")
         yield from whole
     if rest:

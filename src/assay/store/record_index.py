@@ -105,6 +105,7 @@ _FLAGS = {name: _COLUMNS.index(name) for name in ("passed", "is_split")}
 
 def searchable(text: str) -> bytes:
     """Normalize a text for search: case, spaces and composition of accents do not matter."""
+    # Texts and searches go through the same function, so that they can be compared as bytes.
     return unicodedata.normalize("NFC", " ".join(text.casefold().split())).encode(errors="replace")
 
 
@@ -181,7 +182,7 @@ class RecordIndex:
             finally:
                 database.close()
 
-    def _condition(self, database: sqlite3.Connection, search: RecordFilter) -> tuple[str, list[Any]]:
+    def _condition(self, database: sqlite3.Connection, search: RecordFilter) -> tuple[str, list[object]]:
         parts = list(_parts(search))
         if search.text is not None:
             (ends,) = database.execute("SELECT value FROM note WHERE name = 'text_ends'").fetchone()
@@ -198,6 +199,7 @@ class RecordIndex:
         with disk_errors(path), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             at = text.find(words)
             while at >= 0:
+                # Hits come in order, so the search for the record begins at the last one found.
                 found.append(bisect_right(ends, at, found[-1] if found else 0))
                 at = text.find(words, ends[found[-1]])
         return found
@@ -207,6 +209,7 @@ _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM record"
 
 
 def _uri(path: Path) -> str:
+    # immutable: a finished index never changes, and SQLite then takes no locks, which read-only folders could not hold.
     return f"{path.absolute().as_uri()}?mode=ro&immutable=1"
 
 
@@ -218,6 +221,7 @@ def _row(values: tuple[Any, ...]) -> IndexedRecord:
 
 def _order(search: RecordSearch) -> str:
     column, direction = _ORDERS[search.sort.removeprefix("-")], "DESC" if search.sort.startswith("-") else "ASC"
+    # `ordinal` makes the order total: equal values could otherwise change places between two pages.
     return f"ORDER BY {column} IS NULL, {column} {direction}, ordinal"
 
 
@@ -231,15 +235,15 @@ _CONDITIONS = {
 _FLIPS = {"judges": "spread > 0", "repeats": "is_split"}
 
 
-def _criterion(name: str | None, *, met: bool | None) -> tuple[str, list[Any]]:
+def _criterion(name: str | None, *, met: bool | None) -> tuple[str, list[object]]:
     if name is None:
         unmet = "IN (SELECT ordinal FROM criterion WHERE NOT met)"
         return (f"ordinal IN (SELECT ordinal FROM criterion) AND ordinal NOT {unmet}" if met else f"ordinal {unmet}"), []
-    values: list[Any] = [name] if met is None else [name, met]
+    values: list[object] = [name] if met is None else [name, met]
     return f"ordinal IN (SELECT ordinal FROM criterion WHERE name = ?{'' if met is None else ' AND met = ?'})", values
 
 
-def _parts(search: RecordFilter) -> Iterator[tuple[str, list[Any]]]:
+def _parts(search: RecordFilter) -> Iterator[tuple[str, list[object]]]:
     yield "1", []
     for name, condition in _CONDITIONS.items():
         value = getattr(search, name)
@@ -258,6 +262,7 @@ def _parts(search: RecordFilter) -> Iterator[tuple[str, list[Any]]]:
 
 
 FOLDER = ".index"
+# An index can be rebuilt at any time, so a new version needs no migration.
 FORMAT = 2
 """Part of every name: an index of another version is rebuilt."""
 _NAME = re.compile(r"(?P<run_id>.+)\.[0-9a-f]{16}\.\d+(?P<new>\.new-[0-9a-f]{16})?", re.DOTALL)
@@ -337,6 +342,7 @@ def _age(path: Path) -> float:
 
 
 def _name(run_dir: Path) -> str:
+    # The manifest names the hashes of all artifacts: an index of other content has another name and is never found.
     return f"{run_dir.name}.{sha256(read_manifest(run_dir)).hexdigest()[:16]}.{FORMAT}"
 
 
@@ -347,6 +353,7 @@ def _progress(run_dir: Path) -> str:
 def _index_folders(run_dir: Path) -> tuple[Path, Path]:
     runs_dir = run_dir.parent.absolute()
     cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    # Runs may lie in a folder that this user can only read; the index then goes into the user's cache.
     return runs_dir / FOLDER, Path(cache_home) / "assay" / "index" / sha256(os.fsencode(runs_dir)).hexdigest()[:16]
 
 
@@ -409,7 +416,7 @@ class IndexWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[object, ...]] = []
         self._slices: list[tuple[int, str, str]] = []
         self._criteria: list[tuple[int, str, bool]] = []
         self._ends = array("Q")
@@ -428,6 +435,7 @@ class IndexWriter:
         self._criteria += [(ordinal, name, met) for name, met in entry.criteria.items()]
         text = searchable("\n".join(entry.texts))
         with disk_errors(self._folder):
+            # NUL ends each text: no search contains it, so no hit can reach from one record into the next.
             self._texts.write(text + b"\0")
         self._ends.append((self._ends[-1] if self._ends else 0) + len(text) + 1)
         if len(self._rows) >= _BATCH:
@@ -445,6 +453,7 @@ class IndexWriter:
         self._flush()
         with disk_errors(self._folder), database_errors(self._folder):
             self._database.execute("COMMIT")
+            # Indexes are made last, which is faster than to update them with every row.
             self._database.executescript(_FINISH_STATEMENTS)
             notes = {"text_ends": self._ends.tobytes(), "facets": msgspec.json.encode(_facets(self._database))}
             self._database.executemany("INSERT INTO note VALUES (?, ?)", notes.items())

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import re2  # type: ignore[import-untyped]  # the package has no stubs
 
-from assay.core.canonical import JsonObject
 from assay.core.secrets import AS_CREDENTIAL, RedactRule, forms_of, is_distinctive
 from assay.store.redact_patterns import Rule, Span, compiled, escaped, is_placeholder, options
 from assay.store.redact_personal import IP_ADDRESS, PERSONAL
@@ -19,6 +18,7 @@ from assay.store.redact_secrets import NAMES, SECRETS
 
 RULES: tuple[Rule, ...] = SECRETS + PERSONAL
 
+# A value under such a name is secret whatever it looks like, and short passwords have no form to recognise.
 _SECRET_NAME = re.compile(rf"(?i)(?:[\w.-]*[._-])?(?:{NAMES}|(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key)")
 
 
@@ -55,6 +55,7 @@ def trigger_set(others: tuple[str, ...]) -> re2.Set:
 
     It is large and grows with the texts that it searches, and a run has several redactors: those with the same keys share it.
     """
+    # One search for all rules: texts without anything to redact, nearly all of them, are read once. RE2 is linear in any text.
     automaton = re2.Set.SearchSet(options())
     for pattern in (*(rule.trigger for rule in RULES), *others):
         automaton.Add(pattern)
@@ -143,6 +144,7 @@ def rule_problems(rules: Sequence[RedactRule]) -> tuple[str, ...]:
 
 def _compile_rule(pattern: str) -> re2._Regexp:
     settings = options()
+    # Custom patterns are replaced as a whole, and groups would only slow them down.
     settings.never_capture = True
     return re2.compile(pattern, settings)
 
@@ -197,6 +199,7 @@ class Redactor:
         self._custom = CustomRules(())
         rules = CustomRules(custom)
         if rules:
+            # The copy shares automaton and counts, and is what the program's own terms are redacted by.
             self._without_custom, self._custom = copy.copy(self), rules
 
     @property
@@ -223,6 +226,7 @@ class Redactor:
         custom = self._custom.replaced(encoded, self.counts)
         triggered = self._triggers.Match(custom)
         if triggered is None:
+            # The same object tells callers that nothing was found, without comparing long texts.
             return text if custom is encoded else custom.decode()
         return self._redact_bytes(custom, sorted(triggered)).decode()
 
@@ -247,7 +251,7 @@ class Redactor:
         """Redact a JSON-like structure of the program or a contract; custom rules apply to the user's texts in it only."""
         return self._value(value, form if self._custom else None)
 
-    def _value(self, value: object, form: StructureFields | None) -> Any:
+    def _value(self, value: object, form: StructureFields | None) -> object:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -255,6 +259,7 @@ class Redactor:
         if isinstance(value, list | tuple):
             return [self._value(member, form) for member in value]
         has_custom = self._custom and form is None and not isinstance(value, bool)
+        # A card number may stand in JSON as a number; smaller integers match no built-in rule.
         if isinstance(value, int) and (value >= _CARD_SIZED or has_custom):
             redacted = self.text(str(value)) if has_custom else self.term(str(value))
             return value if redacted == str(value) else redacted
@@ -267,14 +272,16 @@ class Redactor:
             line = _encode(value)
         except UnicodeEncodeError:
             return _encode(self._value(msgspec.to_builtins(value), form))
+        # One search of the encoded bytes instead of one for each text in them.
         return line if self.is_clean_json((line,)) else _encode(self._value(msgspec.json.decode(line), form))
 
-    def _members(self, value: Mapping[str, object], form: StructureFields | None) -> JsonObject:
-        members: JsonObject = {}
+    def _members(self, value: Mapping[str, object], form: StructureFields | None) -> dict[str, object]:
+        members: dict[str, object] = {}
         for name, member in value.items():
             is_own = form is not None and (form.names is None or name in form.names)
             base = unique = self.term(name) if is_own else self.text(name)
             repetition = 1
+            # Two names may become the same placeholder; neither member may be lost for that.
             while unique in members:
                 repetition += 1
                 unique = f"{base}#{repetition}"
@@ -286,7 +293,8 @@ class Redactor:
                 )
         return members
 
-    def _member(self, name: str, member: object, form: StructureFields | None) -> Any:
+    def _member(self, name: str, member: object, form: StructureFields | None) -> object:
+        # A seed is as long as a card number and passes the check digit in one of ten cases.
         if isinstance(member, int) and name.lower().endswith("seed") and (form is not None or not self._custom):
             return member
         if isinstance(member, dict) and personal_label(name) == "passport number":
@@ -339,6 +347,7 @@ class Redactor:
                 self.counts[rule.name] += 1
             else:
                 following = _after_word(text, found[0]) if rule.is_number else max(match.end(), found[0] + 1)
+            # Searched again from the end of the span and not of the match: a pattern may have read into what follows.
             match = search(text, following)
         text = b"".join((*pieces, text[end:])) if pieces else text
         return self._without_repeated(rule.name, text, repeated)

@@ -32,6 +32,7 @@ _UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _THOUSANDS = r"\+\d{1,3}(?:[. \u00a0\u202f]\d{3})+"
 
 
+# ASCII digits only: str.isdigit accepts digits of all scripts, which card and account numbers do not use.
 def digits_of(text: str) -> str:
     """Return the ASCII digits of a text, without those of escapes."""
     return "".join(character for character in re.sub(_ESCAPE, "", text) if "0" <= character <= "9")
@@ -43,6 +44,7 @@ def is_card_number(text: str) -> bool:
     issuers = _SHORT_CARDS if len(digits) == 12 else f"{_CARD_ISSUERS}|1|2131" if len(digits) == 15 else _CARD_ISSUERS
     if not 12 <= len(digits) <= 19 or not re.match(issuers, digits):
         return False
+    # Luhn's check digit: one of ten random numbers passes, which is why issuer and length are checked as well.
     doubled = (int(digit) * 2 for digit in digits[-2::-2])
     return (sum(map(int, digits[-1::-2])) + sum(double - 9 * (double > 9) for double in doubled)) % 10 == 0
 
@@ -116,6 +118,7 @@ def is_random(text: str, *, length: int = 16) -> bool:
     if len(text) < length or not any(map(str.isdigit, text)) or not any(map(str.isalpha, text)):
         return False
     counts = Counter(text)
+    # Shannon entropy per character: most words have less, and generated keys nearly always more.
     return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values()) >= 3.0
 
 
@@ -211,6 +214,7 @@ _ends_escape = re.compile(rb"\\(?:[nrtbf]|u[0-9A-Fa-f]{4})\Z").search
 def options() -> re2.Options:
     """Return options of every automaton: memory for all rules at once, and no output on stderr."""
     options = re2.Options()
+    # With RE2's default memory, large automata fall back to a much slower search.
     options.max_mem = 64 << 20
     options.log_errors = False
     return options
@@ -218,6 +222,7 @@ def options() -> re2.Options:
 
 def escaped(text: str) -> str:
     """Escape a text into a pattern that matches exactly it."""
+    # Everything but letters and digits as a code point: a key may contain any sign that patterns give a meaning.
     return "".join(character if character.isalnum() else f"\\x{{{ord(character):x}}}" for character in text)
 
 

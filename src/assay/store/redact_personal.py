@@ -57,6 +57,7 @@ _PHONE_LABELS = (
     r"|call(?: me)?(?: at| on)?|text me(?: at| on)?|rufnummer|téléphone|hotline|helpline|电话|電話|전화"
     r"|(?:my|his|her|their|our) (?:[A-Za-z]+ ){0,2}number"
 )
+# Local numbers have no form of their own; each line is the grouping of some countries, so that tables of numbers stay.
 _LOCAL_PHONES = "|".join(
     (
         # A trunk prefix and one group: Germany, Italy, the Netherlands, Israel.
@@ -107,6 +108,7 @@ _card_number = whole_number(checks.is_card_number)
 
 def _email(text: bytes, span: Span) -> Span | None:
     start, end = span
+    # The address of a repository, which every clone command repeats.
     if text.startswith(b"git@", start):
         return None
     # The `n` of an escaped newline is not part of a name.
@@ -170,6 +172,7 @@ def _ipv6(text: bytes, span: Span) -> Span | None:
     if following == b"." and text[end + 1 : end + 2].isdigit():
         return None
     try:
+        # The pattern is loose, because the grammar of shortened addresses is not regular enough; the parser decides.
         parsed = ipaddress.IPv6Address(address.partition("%")[0])
     except ValueError:
         return None
@@ -253,6 +256,7 @@ def _glued_phone(text: bytes, span: Span) -> Span | None:
     return _phone_number(text, span)
 
 
+# Named, because the redactor leaves the hosts of the run's own providers: they are settings of the operator.
 IP_ADDRESS = "ip_address"
 PERSONAL: tuple[Rule, ...] = (
     Rule(

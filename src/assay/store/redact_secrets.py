@@ -23,6 +23,7 @@ _PREFIXED = (
     "|lin_(?:api|oauth)_|ntn_|PMAK-|ATATT3|ATCTT3|ATBB|BBDC-|tfp_|fio-u-|CFPAT-|xkeysib-|xsmtpsib-"
     "|pat-(?:na|eu|ap)[0-9]-|mlsn[.]|bxt_"
 )
+# After a prefix that only one vendor uses, any long enough tail is a key, whatever its alphabet.
 _TAIL = r"[A-Za-z0-9_=+/.~-]{12,}"
 
 _OTHERS: tuple[tuple[str, str], ...] = (
@@ -114,6 +115,7 @@ _SERVICES = (
 _ASSIGNED = r"(?:[:?.|]{0,3}=>?|:|,|>|\|\|)"
 _PARTS = "|".join(pattern for _, pattern in _OTHERS)
 
+# Triggers begin with rare letters: a counted repetition in front made random text a hundred times slower to search.
 TOKENS: tuple[Rule, ...] = (
     *(
         Rule(name, trigger, EDGE + pattern, when(lambda text: not checks.is_masked(text)))
@@ -126,6 +128,7 @@ TOKENS: tuple[Rule, ...] = (
         rf"{EDGE}((?:[A-Za-z0-9]{{14}}[.]atlasv1[.]|{_PREFIXED}){_TAIL}|{_PARTS})",
         when(lambda text: checks.has_random_part(text) and not checks.is_masked(text)),
     ),
+    # The same token encoded in base64 once more, as Kubernetes stores it.
     Rule("jwt", "ZXlK", rf"{EDGE}(ZXlK[A-Za-z0-9+/_-]{{60,}}={{0,2}})"),
     Rule(
         "service_key",
@@ -178,6 +181,7 @@ def _named_secret(text: bytes, span: Span) -> Span | None:
 def _random(text: bytes, span: Span) -> Span | None:
     """Accept a value after the word token or the like: long and random, or shorter in an assignment."""
     value = value_of(text, span)
+    # An address is long and random-looking, and its secrets have rules of their own.
     if checks.is_placeholder(value) or "://" in value:
         return None
     before = text[max(0, span[0] - 12) : span[0]].rstrip(b" \t\r\n\\\"'`")
@@ -232,6 +236,7 @@ _ends_in_plain_key = re.compile(
     rb"|(?:id|ids|hash|sha\d*|digest|checksum|fingerprint|name|path|file|url|uri|arn|version|type|count)[\\\"'`\s:=>]*\Z"
 ).search
 
+# In order: rules for forms that are certain come first, and what they replace no later rule sees.
 SECRETS: tuple[Rule, ...] = (
     Rule(
         "private_key",

@@ -14,6 +14,7 @@ from assay.store.audit import append_audit
 from assay.store.failures import disk_errors, sync_folder
 from assay.store.published_run import TOMBSTONES, TOMBSTONES_OWN_HASH, Tombstone, open_run_folder, read_tombstones
 
+# Raw is what holds texts of records and answers, also as an export; aggregates hold numbers only.
 RAW = (
     "predictions.jsonl",
     "attempt_logs.jsonl",
@@ -47,6 +48,7 @@ class _Retained(_Times):
 def retention_of(run_dir: Path, wanted: RetentionSettings = _NOTHING_SET) -> RetentionPolicy:
     """Return how long a run's artifacts are stored: as its manifest or contract says, or longer if that is wanted."""
     try:
+        # As narrow as possible: a run with a damaged manifest must still be removable in time.
         stated = msgspec.convert(open_run_folder(run_dir).members, _Retained).retention
     except msgspec.ValidationError as problem:
         raise RunDamaged(f'the manifest in "{run_dir}" is damaged: {problem}') from problem
@@ -72,6 +74,7 @@ def purge_run(
     """
     expired = purgeable(run_dir, now=now, wanted=wanted)
     names = purgeable(run_dir, now=now, wanted=wanted, force=force)
+    # The contract lets nothing go before its time; an operator who overrides that leaves a reason in the audit log.
     if force and not reason.strip():
         raise UsageProblem("an early purge needs a reason", hint="give one with --reason; it is written to the audit log")
     if not names:
@@ -131,6 +134,7 @@ def _tombstones(run_dir: Path, names: Collection[str], *, at: str, reason: str) 
 def _add_tombstones(run_dir: Path, tombstones: Collection[Tombstone]) -> None:
     """Replace the list of tombstones by a longer one in one step."""
     earlier = {tombstone.name: tombstone for tombstone in read_tombstones(run_dir)}
+    # Earlier ones win: a purge that is repeated after a crash keeps the time and the reason of the first.
     merged = {**{tombstone.name: tombstone for tombstone in tombstones}, **earlier}
     document = {"purged": msgspec.to_builtins(list(merged.values()))}
     # Written next to the run folder, so that an interrupted purge leaves no unknown file in it.

@@ -136,6 +136,7 @@ def open_ledger(path: Path) -> "SqliteLedger":
         # A run's file gets its name only once it has its tables.
         database.close()
         raise _lost_error(path, "is empty")
+    # Refused rather than guessed: a later version may store what this one would silently drop.
     if found > FORMAT:
         database.close()
         raise StoreUnavailable(
@@ -187,6 +188,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         uri_text = f"{path.absolute().as_uri()}?mode=rw"
         database = sqlite3.connect(uri_text, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
+            # A result counts when it is durable: with NORMAL, a power failure could lose the last commits of a run.
             database.execute("PRAGMA synchronous = FULL")
             # Otherwise the log of a large input keeps its size for the rest of the run.
             database.execute("PRAGMA journal_size_limit = 16777216")
@@ -276,6 +278,7 @@ class SqliteLedger:
             try:
                 os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
                 with database_errors(self.path):
+                    # The open connection still sees the deleted file, and can write its content to a new one.
                     self.database.execute("VACUUM INTO ?", (str(new),))
                 _write_log_ahead(new)
                 set_aside(self.path)
@@ -290,9 +293,11 @@ class SqliteLedger:
     def transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
         """Run the statements of the block all or nothing; raises StoreUnavailable when the database cannot do it."""
         database = self.database
+        # Before each write: SQLite goes on writing to a deleted file without an error, and all of that would be lost.
         if kind == "IMMEDIATE":
             self._check_file()
         with _ledger_errors(self.path):
+            # IMMEDIATE takes the write lock at once; a lock that is taken later can fail when the work is already done.
             database.execute(f"BEGIN {kind}")
             try:
                 yield database
@@ -317,6 +322,7 @@ class SqliteLedger:
         """Change the state from `old` to `new`; False when the run is no longer in `old`."""
         assert may_follow(old, new), f"{new} does not follow {old}"
         with self.transaction() as database:
+            # Compare and set: of two processes that change the state, one wins and the other hears of it.
             is_changed = database.execute("UPDATE run SET state = ? WHERE state = ?", (new, old)).rowcount == 1
             if is_changed:
                 database.execute("INSERT INTO state(state, at) VALUES (?, ?)", (new, at))
@@ -394,6 +400,7 @@ class SqliteLedger:
 
         The first outcome of a record counts; later ones are ignored.
         """
+        # Encoded before the transaction begins, so that the file is locked for the writing alone.
         attempts = [(entry.position, encode(attempt)) for entry in entries for attempt in entry.attempts]
         outcomes = [outcome_values(entry.position, entry.outcome) for entry in entries if entry.outcome is not None]
         with self.transaction() as database:
@@ -422,6 +429,7 @@ class SqliteLedger:
 
     def spent(self) -> float:
         """Sum the cost of all attempts in US dollars, as far as prices are known."""
+        # Summed up only when a run is resumed or hands in a batch; in between, the budget counts by itself.
         return sum(attempt.cost or 0.0 for record in self.finished() for attempt in record.attempts)
 
     def latest_failures(self, limit: int) -> list[FinishedRecord]:
@@ -451,6 +459,7 @@ class SqliteLedger:
         if statuses:
             conditions.append(f"outcome.status IN ({', '.join('?' * len(statuses))})")
         if passed is not None:
+            # Only pages of a run under way ask for this; a column for it would cost every append.
             conditions.append("json_extract(CAST(outcome.body AS TEXT), '$.grade.passed') = ?")
             values.append(passed)
         wanted = f"FROM outcome JOIN record USING (position) WHERE {' AND '.join(conditions)}"
@@ -484,14 +493,18 @@ class SqliteLedger:
             ) from problem
 
 
-def _insert(database: sqlite3.Connection, table: str, rows: Sequence[tuple[object, ...]], *, otherwise: str = "") -> None:
+StoredRow = tuple[int, bytes] | tuple[int, str, bytes]
+"""A row of the table of attempts or of outcomes."""
+
+
+def _insert(database: sqlite3.Connection, table: str, rows: Sequence[StoredRow], *, otherwise: str = "") -> None:
     for part in _parts(rows):
         placeholders = f"({', '.join('?' * len(part[0]))})"
         values = ", ".join([placeholders] * len(part))
         database.execute(f"INSERT INTO {table} VALUES {values} {otherwise}", tuple(chain.from_iterable(part)))
 
 
-def _parts(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
+def _parts(rows: Sequence[StoredRow]) -> Iterator[Sequence[StoredRow]]:
     """Split rows into the parts of one statement each; the last value of a row is its body."""
     start = size = 0
     for end, row in enumerate(rows, 1):
@@ -501,6 +514,7 @@ def _parts(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]
             start, size = end, 0
 
 
+# Two ordered cursors instead of a join, which would repeat the record's texts for each of its attempts.
 def _merge_cursors(database: sqlite3.Connection) -> Iterator[FinishedRecord]:
     """Merge two cursors, both ordered by position, so that memory stays constant."""
     database.execute("BEGIN")

@@ -31,6 +31,7 @@ class SubmissionRow(msgspec.Struct, frozen=True):
     """Idempotency key; empty without one."""
     fingerprint: str
     """Hash of the body and the settings: the same key with another hash is a conflict."""
+    # Stored as it was sent, because a repeated request must get the same answer.
     answer: bytes
     """HTTP answer as JSON, without quotes of records: the run has those, redacted."""
     at: float

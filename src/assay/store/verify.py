@@ -22,6 +22,7 @@ from assay.store.published_run import (
 )
 
 
+# Its own struct with a few members: a verification must not fail because another member of the manifest is damaged.
 class ManifestHashes(msgspec.Struct):
     """The members of the manifest that everything else is checked against."""
 
@@ -76,6 +77,7 @@ def verify_place(storage: RunStorage) -> list[FileProblem]:
             problems.append(FileProblem(name, "is missing"))
     if tombstones and not has_own_hash(tombstones, TOMBSTONES_OWN_HASH):
         problems.append(FileProblem(TOMBSTONES, "was changed, its own hash differs"))
+    # A file that was added later would be taken for a part of the run by every later reader of the folder.
     extra = present - {*expected.artifacts, MANIFEST, TOMBSTONES}
     return problems + [FileProblem(name, "is not part of the run") for name in sorted(extra)]
 
@@ -132,8 +134,10 @@ def _check_file(storage: RunStorage, name: str, expected: ManifestHashes) -> Ite
     if not storage.is_file(name):
         yield FileProblem(name, "is not a regular file")
         return
+    # Hash and content are checked in the same pass: artifacts may be gigabytes, and lie in an object store.
     reader = _HashingReader(storage.pieces(name))
     detail = _CHECKS.get(name, _drain)(reader.pieces(), expected)
+    # Also when the content check fails: the hash says that a file was changed, the content which line.
     if reader.result() != expected.artifacts[name]:
         yield FileProblem(name, "was changed, its SHA-256, bytes or lines differ from the manifest")
     if detail:
@@ -176,6 +180,7 @@ def _check_chain(pieces: Iterator[bytes], expected: ManifestHashes) -> str | Non
 
 
 def _check_records(pieces: Iterator[bytes], expected: ManifestHashes) -> str | None:
+    # The file's hash alone would do. The root also lets a single record be proved without the others.
     tree, broken = MerkleTree(), 0
     for number, line in enumerate(split_lines(pieces), start=1):
         try:

@@ -211,12 +211,25 @@ def test_cancelled_follower_of_a_silent_run_hangs_up_at_once(client: assay.Clien
     async def follow() -> list[str]:
         return [event.id async for event in assay.AsyncClient(client.url).events(run_id)]
 
-    with pytest.raises(TimeoutError):
-        asyncio.run(asyncio.wait_for(follow(), 1.0))
-    followers = [thread for thread in threading.enumerate() if thread.name.startswith("assay events")]
-    for thread in followers:
+    def followers() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name.startswith("assay events")]
+
+    async def follow_and_leave() -> list[threading.Thread]:
+        following = asyncio.create_task(follow())
+        async with asyncio.timeout(60):
+            while not followers():  # noqa: ASYNC110  # a thread that begins has no event
+                await asyncio.sleep(0.01)
+        begun = followers()
+        following.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await following
+        return begun
+
+    begun = asyncio.run(follow_and_leave())
+    assert begun
+    for thread in begun:
         thread.join(20)
-    assert [thread for thread in followers if thread.is_alive()] == []
+    assert [thread for thread in begun if thread.is_alive()] == []
     client.cancel(run_id)
 
 

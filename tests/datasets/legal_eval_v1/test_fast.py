@@ -19,7 +19,7 @@ from tests.mutants import mutant_of
 
 
 def legal_verdicts(lines: list[bytes]) -> list[legal_fast.CleanRow | None]:
-    return legal_fast.clean_rows(FastPath(legal_fast.KIND), lines)
+    return legal_fast.clean_rows(FastPath(legal_fast.ROW_SCHEMA), lines)
 
 
 def exact_row(line: bytes) -> list[Finding]:

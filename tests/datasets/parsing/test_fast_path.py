@@ -17,7 +17,7 @@ from assay import ValidationConfig, ValidationReport, validate
 from assay.api import validate_with_hashes
 from assay.core.canonical import canonical_json
 from assay.datasets.conversation_v1.fast import fast_path_for
-from assay.datasets.legal_eval_v1.fast import KIND
+from assay.datasets.legal_eval_v1.fast import ROW_SCHEMA
 from assay.datasets.legal_eval_v1.rules import TASK_FIELDS, check_row
 from assay.datasets.parsing.fast_path import FastPath
 from assay.datasets.parsing.source import BATCH_BYTES, BOM, LineBlock, open_source
@@ -41,7 +41,7 @@ def places(report: ValidationReport) -> list[tuple[str, int | None, int | None]]
 
 
 def test_a_block_of_clean_rows_is_taken_as_a_whole() -> None:
-    taken = FastPath(KIND).all_rows(block(b"\n".join(map(row, range(40))) + b"\n"))
+    taken = FastPath(ROW_SCHEMA).all_rows(block(b"\n".join(map(row, range(40))) + b"\n"))
     assert taken is not None
     assert [each.id for each in taken.rows] == [f"r{number}" for number in range(40)]
 
@@ -49,7 +49,7 @@ def test_a_block_of_clean_rows_is_taken_as_a_whole() -> None:
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("last", [b"", b"\n", b"\r\n"])
 def test_line_endings_do_not_keep_a_block_from_being_taken(ending: bytes, last: bytes) -> None:
-    taken = FastPath(KIND).all_rows(block(ending.join(map(row, range(3))) + last))
+    taken = FastPath(ROW_SCHEMA).all_rows(block(ending.join(map(row, range(3))) + last))
     assert taken is not None
     assert len(taken.rows) == 3
 
@@ -68,7 +68,7 @@ def test_line_endings_do_not_keep_a_block_from_being_taken(ending: bytes, last: 
     ids=["a-space-between", "nothing-between", "blank", "blank-first", "indented", "cut-off", "carriage-return"],
 )
 def test_a_block_in_which_lines_and_rows_may_differ_is_left_to_its_lines(content: bytes) -> None:
-    assert FastPath(KIND).all_rows(block(content)) is None
+    assert FastPath(ROW_SCHEMA).all_rows(block(content)) is None
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def spellings(kind: tuple[dict[str, Any], str], filling: str) -> list[bytes]:
 
 
 def is_taken(line: bytes) -> bool:
-    return FastPath(KIND).all_rows(block(b"\n".join([row(1), line, row(2)]))) is not None
+    return FastPath(ROW_SCHEMA).all_rows(block(b"\n".join([row(1), line, row(2)]))) is not None
 
 
 @pytest.mark.parametrize("kind", REQUIRED)
@@ -264,7 +264,7 @@ def test_rows_in_a_block_are_judged_like_rows_alone(seed: int) -> None:
     random = Random(seed)
     mutants = [mutant_of(ROW | {"id": f"r{number}"}, random, most=1).replace(b"\n", b" ") for number in range(6)]
     lines = [*map(row, range(10, 14)), *mutants]
-    fast_path = FastPath(KIND)
+    fast_path = FastPath(ROW_SCHEMA)
     together = fast_path.clean_rows(lines)
     alone = [fast_path.clean_rows([line])[0] for line in lines]
     taken = fast_path.all_rows(block(b"\n".join(lines)))
@@ -323,7 +323,7 @@ def test_conversations_with_any_score_are_hashed_as_their_cases_are(scores: list
 def test_a_carriage_return_inside_a_row_does_not_end_it_when_it_is_hashed() -> None:
     lines = [row(number, metadata={"share": 1.0}).replace(b", ", b",\r", 1) for number in range(3)]
     report = validate_with_hashes(b"\n".join(lines) + b"\n", "legal_eval_v1")
-    assert FastPath(KIND).all_rows(block(b"\n".join(lines))) is not None
+    assert FastPath(ROW_SCHEMA).all_rows(block(b"\n".join(lines))) is not None
     assert list(report.hashes) == [rfc8785_digest(line) for line in lines]
 
 

@@ -1,7 +1,6 @@
 """Answers from a provider's batches: handed in once, collected whatever goes wrong, and the rest asked one by one."""
 
 import json
-import stat
 import subprocess
 import sys
 from collections import Counter
@@ -13,7 +12,7 @@ from assay import api
 from assay.core.errors import ServerProblem
 from assay.engine.execution.batch_collector import TRIES
 from assay.engine.planning.request import RunRequest
-from tests.engine.batch_runs import KINDS, attempts, ledger_rows, manifest, resumed, run, started, write_run
+from tests.engine.batch_runs import KINDS, attempts, manifest, resumed, run, started, write_run
 from tests.engine.run_settings import batch_record, mcq_row, problems_of, write_batch, write_golden, write_rows
 from tests.models.batch_provider import BatchProvider, Faults, Refused
 
@@ -39,25 +38,6 @@ def test_many_requests_are_handed_in_as_several_batches(kind: str, tmp_path: Pat
         assert run(run_file).counts.evaluated_records == 10
     assert [batch["requests"] for batch in manifest(run_file)["batches"]] == [4, 4, 2]
     assert provider.created == 3
-
-
-@BOTH
-def test_no_batch_is_larger_than_its_limit_and_its_size_is_exact(kind: str, tmp_path: Path) -> None:
-    with BatchProvider() as provider:
-        run_file = write_run(tmp_path, provider, kind=kind, records=9, batch={"max_bytes": 1_500})
-        run(run_file)
-    sizes = [batch["bytes"] for batch in manifest(run_file)["batches"]]
-    assert len(sizes) > 1
-    assert max(sizes) <= 1_500
-    assert provider.sizes == sizes
-
-
-def test_a_request_that_is_larger_than_a_batch_may_be_is_asked_by_itself(tmp_path: Path) -> None:
-    with BatchProvider() as provider:
-        run_file = write_run(tmp_path, provider, records=2, batch={"max_bytes": 100})
-        assert run(run_file).counts.evaluated_records == 2
-    assert (provider.created, len(provider.live)) == (0, 2)
-    assert [line["error_code"] for line in attempts(run_file)] == ["batch_too_large", None] * 2
 
 
 @BOTH
@@ -197,31 +177,6 @@ def test_a_detached_run_hands_in_and_leaves_and_is_collected_later(kind: str, tm
     assert (provider.created, provider.live) == (1, [])
 
 
-def test_requests_on_their_way_are_readable_by_nobody_else_and_gone_when_they_are_handed_in(tmp_path: Path) -> None:
-    with BatchProvider(
-        meddle=lambda method, path, _: Refused(400) if (method, path) == ("POST", "/v1/files") else None
-    ) as provider:
-        run_file = write_run(tmp_path, provider)
-        with pytest.raises(ServerProblem, match="could not be handed in"):
-            run(run_file)
-        (spool,) = (tmp_path / "runs" / ".active" / "x" / "batches").iterdir()
-        assert stat.S_IMODE(spool.stat().st_mode) == 0o600
-        provider.meddle = lambda *_: None
-        provider.faults = Faults(looks=99)
-        run(run_file, is_detached=True)
-    assert list(spool.parent.iterdir()) == []
-
-
-def test_no_batch_holds_what_the_cache_knows(tmp_path: Path) -> None:
-    with BatchProvider() as provider:
-        run_file = write_run(tmp_path, provider, records=4, cache={})
-        run(run_file)
-        more = write_run(tmp_path, provider, records=6, cache={})
-        (result,) = api.run(more, run_id="y", runs_dir=str(tmp_path / "runs"))
-    assert result.counts.evaluated_records == 6
-    assert [len(batch.requests) for batch in provider.batches.values()] == [4, 2]
-
-
 def test_a_cancelled_run_cancels_its_batches_and_keeps_what_was_answered(tmp_path: Path) -> None:
     with BatchProvider(faults=Faults(looks=999)) as provider:
         run_file = write_run(tmp_path, provider)
@@ -230,14 +185,6 @@ def test_a_cancelled_run_cancels_its_batches_and_keeps_what_was_answered(tmp_pat
     assert (result.state, result.counts.cancelled_records) == ("cancelled", 6)
     assert [batch.status for batch in provider.batches.values()] == ["cancelled"]
     assert Counter(line["error_code"] for line in attempts(run_file)) == {None: 3, "batch_cancelled": 3}
-
-
-def test_the_ledger_names_batch_and_requests_before_anything_leaves(tmp_path: Path) -> None:
-    with BatchProvider(meddle=lambda _, path, __: Refused(401) if path == "/v1/files" else None) as provider:
-        run_file = write_run(tmp_path, provider)
-        with pytest.raises(ServerProblem, match="unauthorized"):
-            run(run_file)
-    assert len(ledger_rows(run_file, "SELECT custom_id FROM batch_request")) == 6
 
 
 def test_a_provider_without_batches_is_a_problem_before_any_call(tmp_path: Path) -> None:
@@ -290,18 +237,6 @@ def test_failed_records_are_handed_in_again_by_a_retry(tmp_path: Path) -> None:
         result = api.retry("x", runs_dir=tmp_path / "runs")
     assert (result.counts.evaluated_records, provider.live) == (2, [])
     assert [len(batch.requests) for batch in provider.batches.values()] == [6, 2]
-
-
-def test_a_file_that_was_changed_on_the_disk_is_written_anew_before_it_is_handed_in(tmp_path: Path) -> None:
-    with BatchProvider(meddle=lambda _, path, __: Refused(400) if path == "/v1/files" else None) as provider:
-        run_file = write_run(tmp_path, provider)
-        with pytest.raises(ServerProblem):
-            run(run_file)
-        (spool,) = (tmp_path / "runs" / ".active" / "x" / "batches").iterdir()
-        spool.write_bytes(spool.read_bytes().replace(b"Is it 0?", b"Is it 9?"))
-        provider.meddle = lambda *_: None
-        resumed(run_file)
-    assert b"Is it 9?" not in b"".join(provider.files.values())
 
 
 def test_an_uploaded_file_that_is_gone_is_uploaded_again(tmp_path: Path) -> None:

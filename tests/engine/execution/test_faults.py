@@ -13,7 +13,6 @@ import pytest
 from assay import api
 from assay.core.errors import StoreUnavailable
 from assay.core.run_result import RunResult
-from assay.engine.execution.run_context import InFlightRecords
 from tests.crash.check import problems_of, stable_artifacts
 from tests.crash.job import VERDICT, Job, steady, write_job
 from tests.crash.provider import Answer, CountingProvider, Script, error
@@ -111,26 +110,6 @@ def test_a_provider_s_wish_to_wait_is_heard_up_to_a_limit(tmp_path: Path, retry_
     result, _ = played(tmp_path, candidate_says(busy, good("candidate", "0", 1)), retry=retry)
     (failed, *_) = lines(result, "attempt_logs.jsonl")
     assert failed["wait_s"] == pytest.approx(waited, rel=0.2)
-
-
-def test_a_run_enters_retrying_when_only_retries_are_left(tmp_path: Path) -> None:
-    result, _ = played(tmp_path, candidate_says(DOWN, good("candidate", "0", 1)))
-    assert states(result) == ["queued", "validating", "running", "retrying", "finalizing", "completed_with_failures"]
-
-
-def test_a_run_without_retries_never_enters_retrying(tmp_path: Path) -> None:
-    result, _ = played(tmp_path, good, records=30)
-    assert states(result) == ["queued", "validating", "running", "finalizing", "completed_with_failures"]
-
-
-def test_a_crew_is_not_retrying_while_another_record_has_its_first_round() -> None:
-    in_flight = InFlightRecords(4)
-    in_flight.add_shard([10, 10])
-    in_flight.complete()
-    in_flight.begin_retries()
-    assert not in_flight.only_retries.is_set()
-    in_flight.end_rounds(is_retrying=False)
-    assert in_flight.only_retries.is_set()
 
 
 # Breakers and budget

@@ -14,11 +14,10 @@ from assay.core.outcome import Attempt
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
 from assay.core.settings import StageSection
 from assay.engine.execution.limits import CallQueue, CallScheduler
-from assay.engine.execution.rate_reservations import RateReservations
 from assay.engine.execution.shared_scheduler import SharedCallScheduler, open_scheduler, shared_limits
 from assay.engine.records.run_counters import RunCounters
 from assay.integrations.postgres import PostgresLedger
-from assay.store.leases import ALL, LeaseRequest
+from assay.store.leases import ALL, LeaseGrant, LeaseRequest, LeaseStore, RunLimits
 from tests.store.databases import Database, run_in, running_database
 from tests.store.samples import new_ledger
 
@@ -53,13 +52,42 @@ def plan_of(*, concurrency: int = 4, judges: int | None = None, **provider: floa
     )
 
 
+class CountedLeases:
+    """Leases of a worker that count how often it has begun to ask for them."""
+
+    def __init__(self, leases: LeaseStore) -> None:
+        self._leases = leases
+        self.begun = 0
+
+    def ask(self, request: LeaseRequest, limits: RunLimits) -> LeaseGrant:
+        self.begun += 1
+        return self._leases.ask(request, limits)
+
+    def leave(self, worker: str) -> None:
+        self._leases.leave(worker)
+
+    def close(self) -> None:
+        self._leases.close()
+
+
+class Worker(SharedCallScheduler):
+    """A worker of which a test knows when it has asked again."""
+
+    def __init__(self, plan: Plan, leases: LeaseStore, *, stop: asyncio.Event, life: float = PATIENCE) -> None:
+        self.leases = CountedLeases(leases)
+        super().__init__(plan, self.leases, clock=time.time, stop=stop, life=life)
+
+    async def has_asked(self) -> None:
+        """Wait for the end of a question that begins from now on: when the next one begins, its answer is in use."""
+        after = self.leases.begun + 2
+        await until(lambda: self.leases.begun >= after)
+
+
 @asynccontextmanager
-async def workers(
-    run: PostgresLedger, plan: Plan, *, count: int, life: float = PATIENCE
-) -> AsyncIterator[list[SharedCallScheduler]]:
+async def workers(run: PostgresLedger, plan: Plan, *, count: int, life: float = PATIENCE) -> AsyncIterator[list[Worker]]:
     """Several workers of one run, each with its own connection."""
     async with AsyncExitStack() as stack:
-        limits = [SharedCallScheduler(plan, run.leases(), clock=time.time, stop=asyncio.Event(), life=life) for _ in range(count)]
+        limits = [Worker(plan, run.leases(), stop=asyncio.Event(), life=life) for _ in range(count)]
         for each in limits:
             stack.push_async_callback(each.close)
         yield limits
@@ -79,8 +107,9 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def is_waiting(task: "asyncio.Task[None]", seconds: float = 0.3) -> bool:
-    await asyncio.wait([task], timeout=seconds)
+async def is_waiting(task: "asyncio.Task[None]", *asking: Worker) -> bool:
+    """Whether a call still waits when these workers have asked once more."""
+    await asyncio.gather(*(worker.has_asked() for worker in asking))
     return not task.done()
 
 
@@ -141,7 +170,7 @@ def test_slots_in_use_are_handed_over_when_their_calls_are_over(run: PostgresLed
             for _ in range(4):
                 await one.acquire(ours)
             waiting = asyncio.create_task(other.acquire(other.new_queue("a", "candidate")))
-            was_waiting = await is_waiting(waiting, seconds=1.5)  # one has asked since, and was given a smaller part
+            was_waiting = await is_waiting(waiting, one, other)  # one has asked since, and was given a smaller part
             one.release(ours)
             await asyncio.wait_for(waiting, PATIENCE)
             return was_waiting
@@ -158,7 +187,7 @@ def test_a_worker_that_was_frozen_does_not_use_what_others_have_by_now(run: Post
             time.sleep(SHORT + 0.5)  # noqa: ASYNC251  # the whole process stands still, and a question that was under way grew old
             others.ask(LeaseRequest(worker="b", number=1, wanted={ALL: 4}), shared_limits(plan_of()))
             thawed = asyncio.create_task(frozen.acquire(queue))
-            was_waiting = await is_waiting(thawed)
+            was_waiting = await is_waiting(thawed, frozen)
             others.leave("b")
             others.close()
             await asyncio.wait_for(thawed, PATIENCE)
@@ -177,7 +206,7 @@ def test_while_the_database_is_away_no_call_is_made_beyond_the_lease_and_then_th
             database.stop()
             await asyncio.sleep(SHORT)
             late = asyncio.create_task(limits.acquire(queue))
-            was_waiting = await is_waiting(late)
+            was_waiting = await is_waiting(late, limits)
             await asyncio.to_thread(database.start)
             await asyncio.wait_for(late, PATIENCE)
             return was_waiting
@@ -189,9 +218,9 @@ def test_a_stop_ends_the_wait_for_slots_that_others_have(run: PostgresLedger) ->
     async def ended() -> None:
         others, stop = run.leases(), asyncio.Event()
         others.ask(LeaseRequest(worker="b", number=1, wanted={ALL: 4}), shared_limits(plan_of()))
-        limits = SharedCallScheduler(plan_of(), run.leases(), clock=time.time, stop=stop)
+        limits = Worker(plan_of(), run.leases(), stop=stop)
         waiting = asyncio.create_task(limits.acquire(limits.new_queue("a", "candidate")))
-        assert await is_waiting(waiting)
+        assert await is_waiting(waiting, limits)
         stop.set()
         await asyncio.wait_for(waiting, PATIENCE)
         await limits.close()
@@ -211,7 +240,7 @@ def test_a_stop_of_some_ends_their_waits_and_nobody_elses(run: PostgresLedger) -
             limits.wake_stopped()
             await asyncio.wait_for(stopped, PATIENCE)
             limits.release(queue)
-            were_waiting = await is_waiting(other)
+            were_waiting = await is_waiting(other, limits)
             limits.release(queue)
             await asyncio.wait_for(other, PATIENCE)
             return were_waiting
@@ -240,7 +269,7 @@ def test_a_worker_with_a_wrong_key_does_not_stop_those_whose_calls_succeed(run: 
             right.limiter.succeeded(Usage(), 0.0)
             wrong.limiter.give_up(NO_KEY)
             await until(lambda: new.limiter.broken is not None)
-            await asyncio.sleep(1.5)  # the others have asked since
+            await asyncio.gather(*(each.has_asked() for each in limits))
             return wrong.limiter.broken is not None, right.limiter.broken is not None, new.limiter.broken is not None
 
     assert asyncio.run(broken()) == (True, False, True)
@@ -267,35 +296,6 @@ def paid(cost: float) -> Attempt:
     return Attempt(stage="judge", call_id="j", round=1, started_at=0.0, latency_ms=1.0, model="m", reply=reply, cost=cost)
 
 
-def test_money_that_one_worker_spends_is_gone_for_the_others(run: PostgresLedger) -> None:
-    async def known_costs() -> list[float]:
-        tallies = [RunCounters(9, {}, started=0.0) for _ in range(3)]
-        async with workers(run, plan_of(), count=3) as limits:
-            for each, counters in zip(limits, tallies, strict=True):
-                each.limit_cost(counters, 10.0)
-            for counters, cost in zip(tallies, (1.0, 2.0, 4.0), strict=True):
-                counters.add_attempt(paid(cost))
-            await until(lambda: all(counters.cost >= 7.0 for counters in tallies))
-        return [counters.cost for counters in tallies]
-
-    assert asyncio.run(known_costs()) == [7.0, 7.0, 7.0]
-
-
-def test_money_that_a_worker_knows_of_from_the_ledger_is_not_counted_twice(run: PostgresLedger) -> None:
-    async def known_costs() -> list[float]:
-        spender, reader = RunCounters(9, {}, started=0.0), RunCounters(9, {}, started=0.0, cost=1.0)
-        async with workers(run, plan_of(), count=2) as limits:
-            limits[1].limit_cost(reader, 10.0)
-            reader.add_attempt(paid(2.0))
-            limits[0].limit_cost(spender, 10.0)
-            await until(lambda: spender.cost >= 2.0)
-            spender.add_attempt(paid(1.0))
-            await until(lambda: reader.cost >= 3.0 and spender.cost >= 3.0)
-        return [spender.cost, reader.cost]
-
-    assert asyncio.run(known_costs()) == [3.0, 3.0]
-
-
 def test_calls_wait_for_no_rate_when_the_budget_is_spent(run: PostgresLedger) -> None:
     async def entered() -> int:
         counters = RunCounters(9, {}, started=0.0)
@@ -309,19 +309,3 @@ def test_calls_wait_for_no_rate_when_the_budget_is_spent(run: PostgresLedger) ->
         return len(done)
 
     assert asyncio.run(entered()) == 4
-
-
-def test_moments_are_asked_for_ahead_only_while_the_rates_leave_room() -> None:
-    turnstile = RateReservations()
-    turnstile.give((0.0, 0.0), asked=2, now=10.0, wait=0.25)
-    assert [turnstile.take(10.0), turnstile.take(10.0)] == [10.0, 10.0]
-    assert turnstile.calls(0.1) == 2
-    turnstile.give((0.0, 0.4), asked=2, now=10.1, wait=0.25)
-    turnstile.take(10.1)
-    assert turnstile.calls(0.1) == 0
-
-
-def test_a_moment_that_has_passed_is_not_used() -> None:
-    turnstile = RateReservations()
-    turnstile.give((0.0, 2.0), asked=2, now=10.0, wait=0.25)
-    assert turnstile.take(11.0) == 12.0

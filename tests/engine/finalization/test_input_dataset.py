@@ -8,12 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from assay import api
 from assay.core.contract import CONTRACTS
-from assay.core.errors import UsageProblem
 from assay.core.run_result import RunResult
 from assay.engine.finalization.finalize import finalize
 from assay.engine.storage.run_paths import RunPaths
@@ -205,16 +203,6 @@ def test_nulls_that_a_run_took_for_absent_are_taken_again(tmp_path: Path) -> Non
     assert identities(run(stored(first), "second")) == identities(first)
 
 
-def test_an_export_names_the_options_that_its_file_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    run(write_golden(tmp_path / "g.json", 6), "few", limit=2)
-    run(tmp_path / "g.json", "all")
-    assert "validate and run the file with --allow-size" in assay("export", "few", "--as", "dataset").stderr
-    assert assay("validate", "few.json").exit_code == 1
-    assert assay("validate", "few.json", "--allow-size").exit_code == 0
-    assert "--allow-size" not in assay("export", "all", "--as", "dataset").stderr
-
-
 def test_the_input_is_redacted_and_still_valid(tmp_path: Path) -> None:
     secret = "ann.smith@example.org"
     row = mcq_row(f"q {secret}", prompt=f"Write to {secret}", metadata={"by": secret}, extra=[secret])
@@ -340,20 +328,6 @@ def test_a_run_folder_that_was_sent_gets_nothing_read_that_its_sender_does_not_k
     assert assay("run", "runs/first/input_dataset.json", *ANSWER_A).exit_code == 2
 
 
-@pytest.mark.parametrize("contract", sorted(CONTRACTS))
-def test_an_exported_dataset_is_one_of_its_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contract: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    first = run(example(tmp_path, contract), "first")
-    suffix = "jsonl" if contract == "legal_eval_v1" else "json"
-    assert assay("export", "first", "--as", "dataset").exit_code == 0
-    report = api.validate(tmp_path / f"first.{suffix}")
-    assert (report.contract, report.is_valid) == (contract, True)
-    if contract == "legal_eval_v1":
-        assert (tmp_path / "first.jsonl").read_bytes().splitlines() == [msgspec.json.encode(row) for row in document(first)["rows"]]
-    else:
-        assert (tmp_path / "first.json").read_bytes() == stored(first).read_bytes()
-
-
 def test_a_run_without_rows_in_its_ledger_names_its_input_by_hash(tmp_path: Path) -> None:
     """As a run that an earlier version has begun and this one finishes."""
     folders = RunPaths(tmp_path, "r")
@@ -399,8 +373,3 @@ def test_a_run_of_an_earlier_version_is_compared_rescored_and_purged(earlier: Pa
     assert api.verify("rescored", runs_dir=earlier) == []
     assert [case.id for _, case in api.open_run("rescored", runs_dir=earlier).pairs()] == ["q-1", "q-2", "q-3"]
     assert api.compare("earlier", "rescored", runs_dir=earlier).n == 3
-
-
-def test_a_run_of_an_earlier_version_exports_no_dataset_and_says_why(earlier: Path) -> None:
-    with pytest.raises(UsageProblem, match="sealed by an earlier version"):
-        api.StoredDataset(api.open_run("earlier", runs_dir=earlier))

@@ -1,7 +1,5 @@
-import csv
 import json
 import random
-from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -135,19 +133,6 @@ def test_scores_off_the_scale_and_second_labels_are_refused_with_their_lines(fol
     )
 
 
-def test_no_more_labels_are_asked_for_than_the_run_has_answers(folder: Path) -> None:
-    found = calibrated(folder, said(lambda number, judged: judged ^ (number % 3 == 0), range(200)), "many")
-    assert (found.mean_passes.corrected.interval is not None, found.mean_passes.labels_to_halve) == (True, None)
-    assert "labelling all 300 answers would not halve the interval of a corrected figure" in found.notes
-
-
-def test_a_refusal_says_when_the_run_has_too_few_answers(folder: Path) -> None:
-    labels = said(lambda number, judged: judged ^ (number % 17 < 8), range(200))
-    found = calibrated(folder, labels, "coin").pass_rate
-    assert (found.labels_needed or 0) > 300
-    assert found.corrected.reason.endswith(", and the run has 300 answers")
-
-
 # Answers that hang together
 
 
@@ -209,22 +194,6 @@ def test_labels_that_fit_no_record_are_refused(folder: Path) -> None:
         calibrated(folder, [{"record_id": "elsewhere", "passed": True}], "none")
 
 
-def test_a_sample_has_the_proportions_of_the_datasets_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
-    datasets = [("big", number) for number in range(30)] + [("small", number) for number in range(10)]
-    rows = [{**open_question(f"{name}{number}"), "dataset": name} for name, number in datasets]
-    judged(tmp_path, "mixed", rows, answering(rows))
-    first, second = (api.label_sample("mixed", 12, runs_dir=tmp_path / "runs", seed=3) for _ in range(2))
-    assert Counter(row["dataset"] for row in first.rows) == {"big": 9, "small": 3}
-    assert first == second
-
-
-def test_a_sample_hides_what_the_judge_said_unless_it_is_asked_for(folder: Path) -> None:
-    hidden = api.label_sample("judged", 1, runs_dir=folder / "runs").rows[0]
-    shown = api.label_sample("judged", 1, runs_dir=folder / "runs", shows_judge=True).rows[0]
-    assert ("judge_passed" in hidden, "judge_passed" in shown) == (False, True)
-    assert (hidden["reference"], hidden["passed"]) == (CORRECT, None)
-
-
 def half_judged(folder: Path) -> Path:
     """A run over four multiple-choice questions, which a rule grades, and four that a judge grades."""
     rows = [*(question(f"m{number}") for number in range(4)), *(open_question(f"j{number}") for number in range(4))]
@@ -247,25 +216,3 @@ def test_labels_on_multiple_choice_alone_calibrate_no_judge(tmp_path: Path) -> N
     labels = write_rows(tmp_path / "labels.jsonl", {"record_id": "m1", "passed": True})
     with pytest.raises(UsageProblem, match="no judge graded the labelled answers of run 'half'"):
         api.calibrate("half", labels, runs_dir=runs)
-
-
-def test_a_sample_to_label_has_only_answers_that_a_judge_graded(tmp_path: Path) -> None:
-    runs = half_judged(tmp_path)
-    sample = api.label_sample("half", 8, runs_dir=runs)
-    assert sorted(row["record_id"] for row in sample.rows) == ["j0", "j1", "j2", "j3"]
-
-
-@pytest.mark.parametrize("is_csv", [True, False])
-def test_a_sample_that_was_filled_in_is_read_back(folder: Path, is_csv: bool) -> None:  # noqa: FBT001
-    text = api.label_text(api.label_sample("judged", 40, runs_dir=folder / "runs"), is_csv=is_csv)
-    rows: list[dict[str, Any]] = list(csv.DictReader(text.splitlines())) if is_csv else list(map(json.loads, text.splitlines()))
-    filled = [label(int(row["record_id"][1:]), passed=int(row["record_id"][1:]) not in WRONG) for row in rows]
-    found = calibrated(folder, filled, f"filled-{is_csv}")
-    assert (found.n_records, found.agreement.value) == (40, 1.0)
-
-
-def test_a_sheet_that_nobody_filled_in_says_so(folder: Path) -> None:
-    path = folder / "empty.csv"
-    path.write_text(api.label_text(api.label_sample("judged", 4, runs_dir=folder / "runs"), is_csv=True), encoding="utf-8")
-    with pytest.raises(UsageProblem, match="none of the 4 rows"):
-        api.calibrate("judged", path, runs_dir=folder / "runs")

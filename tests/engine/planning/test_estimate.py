@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from assay import api
 from assay.engine.planning.estimate import ANSWER_TOKENS, SAMPLED, CostEstimate, estimate_cost
 from assay.engine.planning.request import RunRequest
 from tests.engine.run_settings import JUDGE, mcq_row, planned, write_golden, write_rows
@@ -36,23 +35,6 @@ def test_every_criterion_of_a_rubric_is_a_call_of_each_judge(tmp_path: Path) -> 
     assert (found.calls, found.cost, all(model.is_free for model in found.models)) == (15, 0, True)
 
 
-def test_the_estimated_calls_are_those_that_the_run_makes(tmp_path: Path) -> None:
-    dataset = write_rows(tmp_path / "law.jsonl", {**RUBRIC, "id": "r1"}, mcq_row("m1"))
-    request = RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,), runs_dir=str(tmp_path), repeat=2)
-    expected = estimated(request).calls
-    (result,) = api.run(request)
-    assert (tmp_path / result.run_id / "attempt_logs.jsonl").read_bytes().count(b"\n") == expected == 10
-
-
-def test_a_run_whose_estimate_is_nothing_costs_nothing(tmp_path: Path) -> None:
-    dataset = write_golden(tmp_path / "golden.json")
-    request = RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,), runs_dir=str(tmp_path))
-    expected = estimated(request).cost
-    (result,) = api.run(request)
-    cost = result.metrics["cost_usd"]
-    assert (cost["sum"], cost["n_unknown"]) == (expected, 0) == (0.0, 0)
-
-
 def test_a_price_that_is_not_listed_is_unknown_and_the_others_are_summed(tmp_path: Path) -> None:
     pytest.importorskip("genai_prices")
     dataset = write_golden(tmp_path / "golden.json")
@@ -70,13 +52,6 @@ def test_a_known_price_is_that_of_the_tokens_in_and_out(tmp_path: Path) -> None:
     usage = prices.Usage(input_tokens=candidate.input_tokens, output_tokens=candidate.output_tokens)
     assert found.cost == pytest.approx(float(prices.calc_price(usage, "gpt-4o-mini", provider_id="openai").total_price))
     assert candidate.output_tokens == 5 * ANSWER_TOKENS
-
-
-def test_answers_that_are_given_cost_nothing(tmp_path: Path) -> None:
-    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("m1"))
-    responses = write_rows(tmp_path / "said.jsonl", {"example_id": "m1", "candidate_name": "big", "response_text": "A"})
-    found = estimated(RunRequest(datasets=(str(dataset),), responses=str(responses)))
-    assert (found.models, found.calls, found.cost) == ((), 0, 0)
 
 
 def test_of_many_records_some_are_looked_at_and_all_are_counted(tmp_path: Path) -> None:

@@ -8,26 +8,8 @@ import pytest
 from assay.core.plan import plan_sha256
 from assay.core.settings import Gates
 from assay.engine.planning.plans import list_records
-from assay.engine.planning.providers import split_model
 from assay.engine.planning.request import PlanProblems, RunRequest
 from tests.engine.run_settings import JUDGE, batch_record, mcq_row, planned, problems_of, write_batch, write_golden, write_rows
-
-
-@pytest.mark.parametrize(
-    ("text", "provider", "model"),
-    [
-        ("openai/gpt-4.1", "openai", "gpt-4.1"),
-        ("openai:gpt-4.1", "openai", "gpt-4.1"),
-        ("openai:/gpt-4.1", "openai", "gpt-4.1"),
-        ("openai/ft:gpt:org", "openai", "ft:gpt:org"),
-        ("litellm/bedrock/model", "litellm", "bedrock/model"),
-        ("replay/a/b.jsonl", "replay", "a/b.jsonl"),
-        ("replay//tmp/b.jsonl", "replay", "/tmp/b.jsonl"),
-        ("replay:/tmp/b.jsonl", "replay", "/tmp/b.jsonl"),
-    ],
-)
-def test_models_are_named_with_their_provider(text: str, provider: str, model: str) -> None:
-    assert split_model(text) == (provider, model)
 
 
 def test_the_short_form_makes_one_complete_plan(tmp_path: Path) -> None:
@@ -260,22 +242,6 @@ def test_batch_v1_can_be_refused_for_one_invalid_record(tmp_path: Path) -> None:
     dataset = write_batch(tmp_path / "x.json", batch_record("a"), {"record_id": "b"})
     request = RunRequest(datasets=(str(dataset),), models=("scripted/echo",), judges=(JUDGE,), on_invalid="reject")
     assert len(problems_of(request)) == 2
-
-
-def test_the_address_of_openai_comes_from_the_environment(tmp_path: Path) -> None:
-    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("a"))
-    environ = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "sk-not-in-the-plan"}
-    (plan,) = planned(RunRequest(datasets=(str(dataset),), models=("openai/gpt",)), **environ).plans
-    assert (plan.providers[0].base_url, plan.providers[0].key_variable) == ("http://127.0.0.1:9/v1", "OPENAI_API_KEY")
-    assert "sk-not-in-the-plan" not in repr(plan)
-
-
-def test_a_server_of_ones_own_does_not_get_the_key_of_a_vendor(tmp_path: Path) -> None:
-    write_rows(tmp_path / "law.jsonl", mcq_row("a"))
-    run_file = tmp_path / "run.yaml"
-    run_file.write_text("datasets: [law.jsonl]\ncandidates: [gpu/m]\nproviders: [{name: gpu, base_url: 'http://127.0.0.1:9/v1'}]\n")
-    (plan,) = planned(RunRequest(run_file=str(run_file)), OPENAI_API_KEY="sk-x").plans
-    assert (plan.providers[0].kind, plan.providers[0].key_variable) == ("openai", "")
 
 
 def test_concurrency_does_not_change_what_a_run_is(tmp_path: Path) -> None:

@@ -1,17 +1,13 @@
 """Records are found by what they are like, through an index that can be lost at any time."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from assay import api
-from assay.core.case import Case, Message, Turn
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.engine.execution.run_context import RunEnvironment
-from assay.engine.readers.record_search import question_of
 from assay.engine.runs import start
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import batch_record, mcq_row, write_batch, write_rows
@@ -41,18 +37,6 @@ def rubric_row(number: int) -> dict[str, Any]:
 def found(runs_dir: Path, run_id: str, **search: Any) -> list[str | None]:
     run = api.open_run(run_id, runs_dir=runs_dir)
     return [record.line.record_id for record in api.find_records(run, api.RecordSearch(**search), limit=100).records]
-
-
-@pytest.mark.parametrize("repeat", [1, 2])
-def test_a_record_at_a_place_of_the_index_needs_the_index_no_more(tmp_path: Path, repeat: int) -> None:
-    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("q-0"), mcq_row("q-1"))
-    api.run(dataset, model="scripted/mcq-any", run_id="x", runs_dir=str(tmp_path / "runs"), repeat=repeat)
-    run = api.open_run("x", runs_dir=tmp_path / "runs")
-    rows = [record.row for record in api.find_records(run, api.RecordSearch(), limit=100).records]
-    expected = [run.record_at(row.position) for row in rows if row is not None]
-    shutil.rmtree(tmp_path / "runs" / ".index")
-    assert [run.record_of(row) for row in rows if row is not None] == expected
-    assert len(expected) == 2 * repeat
 
 
 @pytest.mark.parametrize(
@@ -112,28 +96,6 @@ def test_records_are_found_by_their_tags(tmp_path: Path) -> None:
     assert found(tmp_path / "runs", "tagged", tag="t1") == ["q-1", "q-3"]
     assert found(tmp_path / "runs", "tagged", tag="t1", slice="tags:all", sort="-score") == ["q-1", "q-3"]
     assert found(tmp_path / "runs", "tagged", tag="t") == []
-
-
-def test_neighbours_are_those_of_the_search(judged: Path) -> None:
-    run = api.open_run("panel", runs_dir=judged)
-    search = api.RecordSearch(slice="dataset:law-0", sort="-id")
-    near = api.neighbours_of(run, search, api.row_at(run, 2))
-    assert (near.number, near.total) == (2, 3)
-    assert [beside.record_id for beside in (near.previous, near.next) if beside] == ["r-4", "r-0"]
-    assert api.neighbours_of(run, search, api.row_at(run, 1)).number is None
-
-
-def test_record_is_the_same_with_an_index_and_without(judged: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "runs" / "panel"
-    shutil.copytree(judged / "panel", copy)
-    names = ("r-3", "3", "r-5")
-    plain = [api.open_run(str(copy)).record(name) for name in names]
-    api.index_run(copy)
-    assert [api.open_run(str(copy)).record(name) for name in names] == plain
-    assert len(plain[0].attempts) == 5
-    with pytest.raises(RunNotFound, match="no finished record 'r-9'") as problem:
-        api.open_run(str(copy)).record("r-9")
-    assert problem.value.hint == f"list its records with: assay show {copy.name} --verbose"
 
 
 def test_errors_of_both_kinds_are_found_as_failed(tmp_path: Path) -> None:
@@ -196,11 +158,3 @@ def half_done(folder: Path) -> api.RunReader:
     around = RunEnvironment(environ={}, watch=lambda snapshot: done.append(snapshot.done), is_stopping=lambda: done[-1] > 5)
     start(plan, folder / "runs", around)
     return api.open_run("half", runs_dir=folder / "runs")
-
-
-def test_question_of_a_record_is_what_it_asks_last() -> None:
-    messages = (Message("user", "First"), Message("assistant", "Yes"), Message("user", "Then"))
-    case = Case(id="r", index=0, contract="batch_v1", task="open", dataset="d", prompt="")
-    assert question_of(msgspec.structs.replace(case, messages=messages)) == "Then"
-    assert question_of(msgspec.structs.replace(case, turns=(Turn(1, "user", "Hi"), Turn(2, "user", "")))) == "Hi"
-    assert question_of(case) == ""

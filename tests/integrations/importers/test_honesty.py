@@ -185,23 +185,6 @@ def test_a_model_of_one_test_run_does_not_answer_in_another() -> None:
     assert report["left_out"]["hyperparameter temperature"] == 1
 
 
-def test_the_same_results_twice_count_once_and_a_repeated_test_twice() -> None:
-    once = judged(success=True, id="one")
-    first, again = evaluated(once, {**once, "id": "two"}, name="first.json"), evaluated(once, name="again.json")
-    report = brought(first, again)["report"]
-    assert report["totals"] == {"read": 3, "emitted": 2, "invalid": 0, "skipped": 1}
-    assert report["remarks"][0]["reason"] == "the same result came before"
-
-
-def test_parameters_that_differ_between_requests_are_nobodys() -> None:
-    body = {"model": "m", "messages": [{"role": "user", "content": "q"}], "seed": 7}
-    requests = [{"custom_id": f"c{place}", "body": {**body, "temperature": place}} for place in (0, 1)]
-    Path("in.jsonl").write_text("".join(json.dumps(request) + "\n" for request in requests))
-    run = run_of(Path("in.jsonl").absolute(), options=("--from", "openai-batch"))
-    assert (run.run_manifest.candidate.parameters.temperature, run.run_manifest.candidate.parameters.seed) == (None, 7)
-    assert run.plan.imported.left_out["temperature, which differs between requests"] == 1
-
-
 def test_a_sample_that_is_nested_too_deeply_costs_itself_and_not_the_log() -> None:
     deep = json.dumps({**LOG, "samples": of_samples({"metadata": "DEEP"}, {})}).replace('"DEEP"', "[" * 5000 + '"]"' + "]" * 5000)
     Path("log.json").write_text(deep)
@@ -217,11 +200,6 @@ def test_a_sample_that_says_two_things_under_one_name_is_refused(second: str) ->
     report = brought(Path("log.json").absolute())["report"]
     assert report["totals"]["invalid"] == 1
     assert report["remarks"][0]["reason"] == "the sample has two members of the same name"
-
-
-def test_a_run_says_how_many_items_were_refused() -> None:
-    run = run_of(log(samples=of_samples({}, {"epoch": "x"})))
-    assert run.plan.imported.left_out["item that was refused"] == 1
 
 
 def batch(message: object, **body: object) -> list[Path]:
@@ -249,23 +227,6 @@ def test_an_answer_of_tool_calls_alone_is_an_error_of_its_own(content: str | Non
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     [line] = predictions_of(run_of(*batch({"content": content, "tool_calls": [call]}))).values()
     assert (line["model_response"], line["error_code"]) == (None, "tool_call_only")
-
-
-def test_what_a_request_has_beside_its_question_comes_along_or_is_listed() -> None:
-    report = brought(*batch({"content": "a"}, user="u", n=2, metadata={"topic": "law"}), options=("-o", "asked.json"))["report"]
-    assert report["left_out"] == {"body.user": 1, "body.n": 1}
-    assert json.loads(Path("asked.json").read_text())["records"][0]["metadata"]["topic"] == "law"
-
-
-def test_all_that_a_metric_says_beside_its_score_is_listed() -> None:
-    metrics = [{"name": "m", "score": 1, "threshold": 0.5, "verboseLogs": "long", "strictMode": False}, {"score": 1}, "x"]
-    report = brought(written("run.json", {"testCases": [{"input": "q", "actualOutput": "a", "metricsData": metrics}]}))["report"]
-    assert report["left_out"] == {
-        "metric.threshold": 1,
-        "metric.verboseLogs": 1,
-        "metric without a name": 1,
-        "metric that is text": 1,
-    }
 
 
 @pytest.mark.parametrize("finish", ["content_filter", "stop"])

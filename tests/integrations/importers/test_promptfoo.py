@@ -87,12 +87,6 @@ def test_lists_of_values_stand_for_a_test_with_each_of_them() -> None:
     assert (rows["records"], rows["target"]) == (4, "legal_eval_v1")
 
 
-def test_a_prompt_that_is_written_as_chat_becomes_messages() -> None:
-    chat = '[{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello {{name}}"}]'
-    [record] = records(config(f"prompts: ['{chat}']\ntests: [{{vars: {{name: Eve}}}}]")).values()
-    assert record["input"]["messages"] == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello Eve"}]
-
-
 def test_each_provider_of_a_result_becomes_a_run_of_its_own() -> None:
     runs = brought("promptfoo_results.json", options=("--run", "--id", "echoes"))["runs"]
     assert [run["run_id"] for run in runs] == ["echoes-echo", "echoes-second-echo"]

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from assay.integrations.telemetry.prometheus import MOST, OTHER, PrometheusMetrics
-from tests.integrations.telemetry.test_logs_and_figures import run, seen
+from tests.integrations.telemetry.test_json_log import run, seen
 
 pytestmark = pytest.mark.usefixtures("folder")
 

@@ -69,13 +69,6 @@ def test_a_trend_is_shown_and_drawn(runs: Path, tmp_path: Path) -> None:
     assert chart.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_a_broken_suite_is_one_complaint_and_exit_2(runs: Path, tmp_path: Path) -> None:
-    (tmp_path / "suite.yaml").write_text("suite: nightly\nrun: x.yaml\n", encoding="utf-8")
-    result = assay("suite", str(tmp_path / "suite.yaml"), runs=runs)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "unknown key 'run' (did you mean 'runs'?)" in result.stderr
-
-
 @pytest.mark.parametrize(
     "option", [("--pass-rate", "nan"), ("--delta", "inf"), ("--min-score", "nan"), ("--max-error-rate", "-inf")]
 )

@@ -1,11 +1,6 @@
 """Bad usage and bad surroundings: one clear line, the right exit code, never a traceback."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,15 +10,7 @@ from assay.surfaces.cli.exits import ErrorBoundary
 from assay.surfaces.cli.program import COMMANDS
 from tests.commands import assay
 
-ASSAY = [sys.executable, "-m", "assay"]
 TURNS = json.dumps([{"turn_id": 1, "speaker": "user", "message": "Hello"}])
-
-
-def wait_for(pattern: str, *, seconds: float = 60) -> None:
-    """Return when a file of that pattern is in the working folder."""
-    deadline = time.monotonic() + seconds
-    while not list(Path().glob(pattern)) and time.monotonic() < deadline:
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -109,14 +96,6 @@ def test_help_teaches_by_examples_and_names_the_exit_codes(command: str) -> None
     assert "Exit codes:" in text
 
 
-def test_the_version_costs_no_heavy_import() -> None:
-    call = "from assay.surfaces.cli.main import main\ntry: main()\nfinally: print(*sys.modules)"
-    code = f"import sys; sys.argv = ['assay', '--version']\n{call}"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.startswith("assay 0.")
-    assert {"numpy", "rich", "yaml", "msgspec", "assay.api"} & set(printed.split()) == set()
-
-
 def test_an_error_of_ours_becomes_a_line_and_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     with ErrorBoundary() as boundary:
         raise UsageProblem("no such thing: '\x1b[2J'", hint="look twice")
@@ -131,94 +110,7 @@ def test_a_defect_is_one_line_without_a_traceback(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.splitlines()[0] == "assay: internal error: KeyError: 'x'"
 
 
-def test_exit_codes_reach_the_shell(folder: Path) -> None:
-    Path(folder, "b.json").write_text("[]", encoding="utf-8")
-    codes = [
-        subprocess.run([*ASSAY, "validate", name], capture_output=True, check=False).returncode
-        for name in ("a.json", "b.json", "c.json")
-    ]
-    assert codes == [0, 1, 2]
-
-
-def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
-    turns = [{"turn_id": number, "speaker": f"speaker {number}"} for number in range(1, 3000)]
-    Path(folder, "many.json").write_text(json.dumps(turns), encoding="utf-8")
-    with subprocess.Popen(
-        [*ASSAY, "validate", "many.json", "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as run:
-        assert run.stdout is not None
-        assert run.stderr is not None
-        run.stdout.read(1)
-        run.stdout.close()
-        assert run.stderr.read() == b""
-    assert run.returncode == 141
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_one_line_and_exit_2() -> None:
-    with Path("/dev/full").open("wb") as full:
-        run = subprocess.run([*ASSAY, "validate", "a.json"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert run.returncode == 2
-    assert run.stderr == (
-        "assay: cannot write the report: no space left on device\nhint: free some space on that disk, or write to another place\n"
-    )
-
-
-def _limited(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command whose files may have 512 bytes, as on a disk that is full after them."""
-    command = f"ulimit -f 1; exec '{sys.executable}' -m assay {' '.join(arguments)}"
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_file_that_has_no_room_is_named_as_it_was_asked_for() -> None:
-    Path("many.json").write_text(json.dumps([{"turn_id": 9}] * 90), encoding="utf-8")
-    run = _limited("validate", "many.json", "--format", "json", "-o", "'my report.json'")
-    assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == (
-        "assay: cannot use 'my report.json': file too large\nhint: free some space on that disk, or write to another place\n"
-    )
-    assert not [path for path in Path().iterdir() if "report" in path.name]
-
-
 @pytest.mark.usefixtures("folder")
 def test_a_missing_word_is_asked_for_in_one_line() -> None:
     lines = assay("completion").stderr.splitlines()
     assert lines[0] == "assay: missing argument '{bash|zsh|fish}'; choose from bash, zsh, fish"
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_closed_standard_output_is_one_line_and_exit_2() -> None:
-    run = subprocess.run(
-        ["sh", "-c", f"'{sys.executable}' -m assay validate a.json >&-"], stderr=subprocess.PIPE, text=True, check=False
-    )
-    assert (run.returncode, run.stderr.splitlines()[0]) == (2, "assay: standard output is closed")
-
-
-@pytest.mark.usefixtures("folder")
-def test_an_interrupt_exits_130_and_leaves_no_report() -> None:
-    with subprocess.Popen(
-        [*ASSAY, "validate", "-", "-o", "report.txt"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as run:
-        wait_for(".report.txt.*.partial")
-        run.send_signal(signal.SIGINT)
-        _, errors = run.communicate()
-    assert (run.returncode, errors.strip()) == (130, "assay: interrupted")
-    assert list(Path().glob("*report*")) + list(Path().glob(".report*")) == []
-
-
-@pytest.mark.usefixtures("folder")
-def test_an_ascii_terminal_gets_question_marks_instead_of_a_crash() -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    run = subprocess.run([*ASSAY, "validate", "a.json"], capture_output=True, env=environment, check=False)
-    assert (run.returncode, run.stdout.splitlines()[0]) == (0, b"a.json ? conversation_v1 ? accepted ? 1 turn")
-
-
-def test_a_process_that_has_temporal_ends_with_its_own_code_and_says_everything() -> None:
-    pytest.importorskip("temporalio")
-    program = "import atexit, sys, temporalio; from assay.surfaces.cli.main import main; atexit.register(print, 'bye'); main()"
-    ended = subprocess.run([sys.executable, "-c", program, "show", "--nothing"], capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert ended.stdout == "bye\n"
-    assert "--nothing" in ended.stderr

@@ -171,19 +171,6 @@ def test_a_comparison_goes_into_the_summary(summary: Path) -> None:
     assert summary.read_text(encoding="utf-8").startswith("## Comparison: WORSE")
 
 
-def test_a_suite_tells_of_runs_that_may_fail_without_failing(summary: Path) -> None:
-    for name, judge in (("good", "5"), ("bad", "1")):
-        lines = ["datasets: [golden.json]", "candidates: [scripted/echo]", f"judges: [scripted/judge-{judge}]"]
-        Path(f"{name}.yaml").write_text("\n".join(lines), encoding="utf-8")
-    suite = "suite: nightly\nruns:\n  - run: good.yaml\n  - {run: bad.yaml, required: false}\n"
-    Path("suite.yaml").write_text(suite, encoding="utf-8")
-    result = assay("suite", "suite.yaml", "--run-id", "n", "--github", "--junit", "suite.xml", "--markdown", "suite.md", "--quiet")
-    assert result.exit_code == 0
-    assert "error" not in {kind for kind, _, _ in commands(result.stdout)}
-    assert summary.read_text(encoding="utf-8") == Path("suite.md").read_text(encoding="utf-8")
-    assert cases("suite.xml")["mean score"] == "passed"
-
-
 def test_validate_writes_report_annotations_summary_and_junit_in_one_pass(summary: Path) -> None:
     Path("broken.json").write_text('{"records": [', encoding="utf-8")
     result = assay("validate", "golden.json", "broken.json", "--github", "--junit", "datasets.xml")

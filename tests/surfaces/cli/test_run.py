@@ -219,41 +219,6 @@ def test_a_run_file_says_it_all() -> None:
     assert Path("kept/filed/run_manifest.json").exists()
 
 
-def test_options_win_over_the_run_file() -> None:
-    result = assay("run", "run.yaml", "--judge", "scripted/judge-1", "--runs-dir", "other", "--run-id", "mine")
-    assert result.exit_code == 1
-    assert Path("other/mine/run_manifest.json").exists()
-
-
-def test_the_environment_names_the_runs_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASSAY_RUNS_DIR", "elsewhere")
-    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first")
-    assert Path("elsewhere/first").is_dir()
-    assert "next        assay show first sum-1\n" in result.stdout
-
-
-def test_suggested_commands_name_an_unusual_runs_folder() -> None:
-    result = assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "first", "--runs-dir", "my runs")
-    assert "next        assay show first sum-1 --runs-dir 'my runs'\n" in result.stdout
-
-
-@pytest.mark.parametrize(("record_id", "suggested"), [("sums:1", "first sums:1"), ("-1", "first -- -1")])
-def test_the_suggested_command_shows_a_record_of_a_run_where_all_passed(record_id: str, suggested: str) -> None:
-    text = Path("questions.jsonl").read_text(encoding="utf-8").replace("sums:1", record_id)
-    Path("questions.jsonl").write_text(text, encoding="utf-8")
-    said = assay("run", "questions.jsonl", "--model", "scripted/mcq-first", "--run-id", "first").stdout
-    assert f"next        assay show {suggested}\n" in said
-    assert assay("show", *suggested.split()).exit_code == 0
-
-
-def test_the_suggested_command_names_no_record_without_an_id() -> None:
-    broken = {"task_type": "mcq"}
-    text = Path("questions.jsonl").read_text(encoding="utf-8")
-    Path("questions.jsonl").write_text(f"{json.dumps(broken)}\n{text}", encoding="utf-8")
-    options = ("--model", "scripted/mcq-first", "--on-invalid", "skip", "--run-id", "first")
-    assert "next        assay show first sums:1\n" in assay("run", "questions.jsonl", *options).stdout
-
-
 def test_a_finished_run_of_the_same_name_and_settings_is_shown_again() -> None:
     first, second = (assay("run", *GOLDEN, "--judge", "scripted/judge-4", "--run-id", "same", "--json") for _ in range(2))
     assert first.stdout == second.stdout
@@ -364,15 +329,6 @@ def test_a_report_on_several_runs_that_cannot_be_written_names_them_all(options:
     result = assay("run", "golden.json", *models, *options, "--quiet", "--markdown", FULL)
     assert (result.exit_code, result.stderr.count("has ended (completed)"), result.stderr.endswith(again)) == (2, 2, True)
     assert assay("run", "golden.json", *models, *options, "--quiet").exit_code == 0
-
-
-@needs_full
-def test_a_suite_whose_report_cannot_be_written_says_what_writes_it() -> None:
-    Path("suite.yaml").write_text("runs: [{run: run.yaml}]", encoding="utf-8")
-    result = assay("suite", "suite.yaml", "--run-id", "night", "--quiet", "--markdown", FULL)
-    assert result.exit_code == 2
-    assert "  run 'night-run' is in runs/night-run\n" in result.stderr
-    assert result.stderr.endswith("no call is repeated: assay suite suite.yaml --run-id night --markdown /dev/full\n")
 
 
 @needs_full

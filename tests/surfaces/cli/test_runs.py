@@ -12,6 +12,7 @@ import pytest
 
 from assay.testing import example_dataset
 from tests.commands import assay, document, write_broken_batch
+from tests.models.vendor_stub import Asked, Said, vendor
 
 ARTIFACTS = 8
 
@@ -246,6 +247,64 @@ def test_every_problem_of_a_run_file_is_listed_with_its_place() -> None:
     assert result.exit_code == 2
     assert "bad.yaml:3:1: unknown key 'concurency'" in result.stdout
     assert document(assay("check", "bad.yaml", "--json"))["is_ready"] is False
+
+
+# Probes of the models of a run file
+
+
+def probe_file(url: str, *, judge: str = "scripted/judge-4") -> None:
+    """A run file with one candidate behind an address, which is sent a key."""
+    provider = f'providers: [{{name: shop, kind: openai, base_url: "{url}/v1", key_variable: TEST_KEY}}]'
+    lines = ("datasets: [batch.json]", provider, "candidates: [shop/gpt-5.6]", f"judges: [{judge}]")
+    Path("probe.yaml").write_text("\n".join(lines), encoding="utf-8")
+
+
+def shop(asked: Asked) -> Said:
+    """A vendor that accepts one key."""
+    if asked.headers.get("Authorization") != "Bearer sk-right-key-1":
+        return Said({"error": {"message": f"bad key {asked.headers.get('Authorization')}", "code": "invalid_api_key"}}, status=401)
+    if asked.method == "GET":
+        return Said({"data": [{"id": "gpt-5.6"}]})
+    choice = {"message": {"role": "assistant", "content": "4"}, "finish_reason": "stop"}
+    return Said({"model": "gpt-5.6", "choices": [choice], "usage": {"prompt_tokens": 14, "completion_tokens": 3}})
+
+
+def test_a_probe_shows_each_model_and_that_all_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", "sk-right-key-1")
+    with vendor(shop) as (url, asked):
+        probe_file(url)
+        result = assay("check", "probe.yaml", "--probe")
+        json_result = assay("check", "probe.yaml", "--probe", "--json")
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "shop/gpt-5.6 · candidate")
+    assert result.stdout.endswith(
+        "\nscripted/judge-4 · judge\n  ok   reachable            answers without a network; not called\n\n2 models ready\n"
+    )
+    assert [request.method for request in asked] == ["GET", "POST"] * 2
+    shown = document(json_result)
+    assert (shown["is_ready"], shown["problems"]) == (True, [])
+    candidate = shown["models"][0]
+    assert (candidate["name"], candidate["role"], candidate["is_well"]) == ("shop/gpt-5.6", "candidate", True)
+    assert candidate["checks"][1] == {"subject": "key", "standing": "ok", "says": "accepted"}
+
+
+def test_a_probe_that_finds_a_problem_ends_with_2_and_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", "sk-canary-of-a-wrong-key")
+    with vendor(shop) as (url, _):
+        probe_file(url)
+        result = assay("check", "probe.yaml", "--probe")
+        json_result = assay("check", "probe.yaml", "--probe", "--json")
+    assert (result.exit_code, json_result.exit_code) == (2, 2)
+    assert result.stdout.endswith("\n1 of 2 models to fix\n")
+    assert "canary" not in result.output + json_result.output
+
+
+def test_a_run_file_that_cannot_be_planned_is_not_probed() -> None:
+    with vendor(shop) as (url, asked):
+        probe_file(url)
+        result = assay("check", "probe.yaml", "--probe")
+    assert result.exit_code == 2
+    assert "the environment variable TEST_KEY with the key of provider 'shop' is not set" in result.stdout
+    assert asked == []
 
 
 # What retention leaves

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -102,18 +101,6 @@ def test_the_report_goes_to_a_file_and_a_summary_to_standard_error(option: str, 
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == f"1 file: 1 accepted with record errors · 1 error · report in {target}\n"
     assert json.loads(target.read_bytes())["files"][0]["path"] == str(bad)
-
-
-def test_an_older_report_is_replaced_and_nothing_else_is_left_behind(tmp_path: Path, good: Path) -> None:
-    target = written(tmp_path, "report.txt", "old" * 1000)
-    assay("validate", good, "--output", target)
-    assert target.read_text(encoding="utf-8").endswith("1 file: 1 accepted · 0 errors\n")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["good.json", "report.txt"]
-
-
-def test_a_report_may_go_to_a_device(bad: Path) -> None:
-    assert assay("validate", bad, "--output", os.devnull).exit_code == 1
-    assert Path(os.devnull).is_char_device()
 
 
 def test_warnings_pass_unless_strict(tmp_path: Path) -> None:

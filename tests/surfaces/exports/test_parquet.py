@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.core.artifact_lines import PredictionLine
 from assay.surfaces.exports import EXPORTS
 from assay.surfaces.exports.text_tables import ExportProgress
 from tests.engine.graded_runs import question
@@ -27,14 +26,6 @@ def test_texts_are_as_they_were(tmp_path: Path) -> None:
     assert table(hostile_run(tmp_path, *answers))["model_response"].to_pylist() == list(answers)
 
 
-def test_columns_are_typed_and_may_be_null(tmp_path: Path) -> None:
-    schema = table(hostile_run(tmp_path, "A")).schema
-    kinds = {"score": pyarrow.float64(), "passed": pyarrow.bool_(), "index": pyarrow.int64(), "cost": pyarrow.float64()}
-    assert {name: schema.field(name).type for name in kinds} == kinds
-    assert all(field.nullable for field in schema)
-    assert schema.field("evaluator_scores").type.value_type.get_field_index("justification") >= 0
-
-
 def test_an_error_is_no_score(tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "law.jsonl", question("q0"))
     options = {"model": "scripted/fail-authentication_error", "run_id": "failed", "runs_dir": str(tmp_path / "runs")}
@@ -48,7 +39,3 @@ def test_the_schema_says_which_run_it_is_of(tmp_path: Path) -> None:
     metadata = table(run).schema.metadata
     assert metadata[b"assay.run_id"] == b"hostile"
     assert metadata[b"assay.manifest_sha256"].decode() == run.run_manifest.own_hash
-
-
-def test_no_member_of_a_prediction_is_left_out() -> None:
-    assert set(PredictionLine.__struct_fields__) <= set(api.TABLE_COLUMNS)

@@ -60,14 +60,6 @@ def test_scores_are_numbers_and_missing_ones_are_empty(tmp_path: Path) -> None:
     assert column(book, "cost") == [None, None, None]
 
 
-def test_figures_stand_with_interval_and_denominator(tmp_path: Path) -> None:
-    run = hostile_run(tmp_path, "A", "B", "A", "A")
-    (rate,) = [row for row in rows(workbook(run), "Summary") if row["figure"] == "pass_rate"]
-    interval = run.result.metrics["pass_rate_interval"]
-    assert (rate["value"], rate["n"]) == (0.75, 4)
-    assert (rate["low"], rate["high"]) == pytest.approx((interval["low"], interval["high"]))
-
-
 def test_the_workbook_says_which_run_it_is_of(tmp_path: Path) -> None:
     run = hostile_run(tmp_path, "A")
     facts = {row["fact"]: row["value"] for row in rows(workbook(run), "About")}

@@ -1,7 +1,7 @@
 """Runs where an event loop is running already."""
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,14 @@ def test_a_watch_that_raises_ends_the_run_which_can_go_on(tmp_path: Path, call: 
         options = {"model": "scripted/slow-200", "judge": "scripted/judge-5", "concurrency": 1, "run_id": "unseen"}
         assay.run(dataset, watch=watch, runs_dir=str(runs_dir), **options)
 
+    before = set(threading.enumerate())
     with pytest.raises(LookupError, match="0 done"):
         call(cell())
-    # Longer than all five of them take.
-    time.sleep(1.5)
+    # Nothing that could go on with the run is left, and until then it may still be on its way out.
+    begun = set(threading.enumerate()) - before
+    for thread in begun:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in begun)
     left = assay.open_run("unseen", runs_dir=runs_dir)
     assert (left.state, left.counts.evaluated_records < 5) == ("running", True)
     assert left.resume().counts.evaluated_records == 5

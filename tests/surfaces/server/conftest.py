@@ -16,7 +16,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def finished(service: Serving) -> Any:
     """A run of five records, one of them invalid, answered by an echo of hostile prompts."""
     document = dataset(5, dataset_id="reading")

@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -69,17 +68,6 @@ def test_keys_that_are_made_at_once_are_all_kept(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: KeyStore(tmp_path).add(f"key-{number}", "read"), range(40)))
     assert {entry.name for entry in KeyStore(tmp_path).entries()} == {f"key-{number}" for number in range(40)}
-
-
-def test_busy_port_and_missing_run_file_are_said_before_anything_is_begun(tmp_path: Path, service: Serving) -> None:
-    busy = Serving(tmp_path)
-    busy.port = service.port
-    done = subprocess.run(busy.command(), capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, "address already in use" in done.stderr) == (2, True)
-    assert not busy.runs_dir.exists()
-    (tmp_path / "server.yaml").write_text("run_file: nowhere.yaml\n", encoding="utf-8")
-    done = subprocess.run(busy.command(), capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, "there is no run file" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])

@@ -16,7 +16,6 @@ from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.surfaces.server.app import HANDLERS
 from assay.surfaces.server.keys import KeyStore
-from tests.commands import assay as command
 from tests.surfaces.server.serving import Answered, Serving, dataset
 
 NOBODY = "run_of_nobody"
@@ -443,14 +442,3 @@ def test_without_a_key_everything_is_seen(tmp_path: Path) -> None:
         answer = serving.submit(dataset(1))
         assert serving.ended(answer.json["run_id"])["project"] == "default"
         assert [run["project"] for run in serving.runs()] == ["default"]
-
-
-def test_command_makes_and_lists_keys_with_their_projects(tmp_path: Path) -> None:
-    where = ("--runs-dir", tmp_path)
-    made = command("keys", "add", "legal-ci", "--scope", "write", "--project", "legal", "--json", *where)
-    assert (json.loads(made.stdout)["project"], command("keys", "add", "ci", *where).exit_code) == ("legal", 0)
-    listed = json.loads(command("keys", "list", "--json", *where).stdout)["keys"]
-    assert [(key["name"], key["project"]) for key in listed] == [("legal-ci", "legal"), ("ci", "default")]
-    assert "legal" in command("keys", "list", *where).stdout
-    refused = command("keys", "add", "other", "--project", "a/b", *where)
-    assert (refused.exit_code, "cannot name a project" in refused.stderr) == (2, True)

@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
-from typing import Any
 
 import msgspec
 
@@ -27,9 +26,11 @@ from assay.datasets.parsing.source import Source
 
 __all__ = ["read"]
 
+# Compact JSON is at most six times shorter than any other spelling: `\u0061` is `a`. Eight times the limit never fits.
 _LARGEST_EXACT = 8 * rules.MAX_RECORD_BYTES
 _BATCHES_AT_ONCE = 16
 """Batches per turn: the fast path and the exact rules evict each other from the processor's cache, so they alternate rarely."""
+# Indentation is not part of the compact form, on which the contract's limit is.
 _WHITE_SPACE = b" \t\r\n"
 
 
@@ -49,6 +50,7 @@ class _RecordFields(msgspec.Struct):
 
 def read(source: Source, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
     """Validate one dataset document and return the report."""
+    # Before anything is read: the contract answers 413 to such a payload, and no run is created.
     if source.size > rules.MAX_PAYLOAD_BYTES:
         return _too_large(source)
     reading = _BatchReader(source, config, IssueList())
@@ -82,6 +84,7 @@ class _BatchReader:
         self.config = config
         self.issues = issues
         self.first_index: dict[str, int] = {}
+        # Machine integers and one string of bytes: for 50,000 small records, objects would outweigh the document.
         self.accepted = array("I")
         self.digests = bytearray()
         self.unnormalized: set[int] = set()
@@ -95,12 +98,14 @@ class _BatchReader:
             return
         yield index
         first_index, accepted, records = self.first_index, self.accepted, self.split.records
+        # Their bytes were changed for msgspec, so the fast path must not judge what it finds there.
         suspects = self.split.patched_records()
         batches = clean_in_parallel(records, suspects=suspects, workers=options.workers)
         while some := list(islice(batches, at_once)):
             for verdict in chain.from_iterable(some):
                 if verdict is None:
                     self._check_exactly(index)
+                # Only accepted records reserve their id: an invalid record must not take a later valid one with it.
                 elif verdict.record_id in first_index:
                     self._report_duplicate(index, verdict)
                 else:
@@ -127,15 +132,18 @@ class _BatchReader:
 
     def _duplicate(self, index: int, record_id: str) -> Finding:
         first = self.first_index[record_id]
+        # An id with half a surrogate pair cannot be written to a report or a terminal.
         message = f"record_id {record_id!r} was used by records[{first}]".encode("utf-8", "replace").decode()
         return Finding("duplicate_record_id", ("records", index, "record_id"), message, "give every record an id of its own")
 
     def _parsed(self, index: int) -> ParsedDocument:
+        # The original bytes, without the patches for msgspec: an issue has to show what the file says.
         raw = self.split.records[index]
         return parse_json(self.split.original(self.split.offset(raw), len(memoryview(raw))), max_bytes=rules.MAX_VALUE_BYTES)
 
     def _check_exactly(self, index: int) -> None:
         path: Path = ("records", index)
+        # The record may be 100 MB. Parsing it would take several times that, and could only confirm that it is too large.
         if self._is_surely_too_large(index):
             self._note_huge(index, path)
             return
@@ -151,6 +159,7 @@ class _BatchReader:
             record.found.append(self._duplicate(index, record.record_id or ""))
         if record.found:
             self._note(index, record.record_id, document, record.found)
+        # The fast path refuses some clean records, such as one with `1e5`; they are accepted here, with the same hash.
         if not record.found.has_errors:
             if not record.is_normalized:
                 self.unnormalized.add(index)
@@ -163,6 +172,7 @@ class _BatchReader:
         if len(memoryview(raw)) <= _LARGEST_EXACT:
             return False
         view = memoryview(raw)
+        # In blocks, since translate() copies what it is given.
         blocks = (bytes(view[at : at + _LARGEST_EXACT]) for at in range(0, len(view), _LARGEST_EXACT))
         return sum(len(block.translate(None, _WHITE_SPACE)) for block in blocks) > _LARGEST_EXACT
 
@@ -209,6 +219,7 @@ class _BatchReader:
             found.append(finding)
             self._note(index, _id_of(_members(self.split.records[index])), document, found)
             return
+        # Bad JSON inside a record is bad JSON of the document, which the contract rejects as a whole.
         issue = locate_issue(finding, document, self._record(index, None))
         self.issues.add(msgspec.structs.replace(issue, index=None, details=INVALID_REQUEST))
 
@@ -226,6 +237,7 @@ class _BatchReader:
         accepted = len(self.accepted)
         is_rejected = self.issues.dataset_errors > 0
         issues = self.issues.issues
+        # The contract has an error of its own for this case, with the numbers of rejected and accepted records.
         if total and not accepted and not is_rejected:
             issues.insert(0, _all_failed(total))
             is_rejected = True
@@ -239,6 +251,7 @@ class _BatchReader:
             unlisted=self.issues.unlisted,
             dataset_error_count=self.issues.dataset_errors,
             broken=self._rejected_indexes(),
+            # The cases are decoded again on demand: kept, they would take several times the memory of the document.
             open_records=(lambda: iter(())) if is_rejected else self._records,
             open_rejected=self._rejected,
             open_issues=lambda: _all_issues(source, config),
@@ -249,8 +262,8 @@ class _BatchReader:
         self.first_index.clear()
         return report
 
-    def _head(self) -> Mapping[str, Any]:
-        head: Mapping[str, Any] = rules.NormalizedRecord(FindingList(), self.split.read_head(), ()).value
+    def _head(self) -> Mapping[str, object]:
+        head: Mapping[str, object] = rules.NormalizedRecord(FindingList(), self.split.read_head(), ()).value
         return head
 
     def _rejected(self) -> Iterator[tuple[int, bytes]]:
@@ -265,12 +278,13 @@ class _BatchReader:
                 rejected.add(index)
         return rejected
 
-    def _records(self) -> Iterator[tuple[Case, Any]]:
+    def _records(self) -> Iterator[tuple[Case, object]]:
         dataset = self.split.dataset_id
         for position, index in enumerate(self.accepted):
             record = msgspec.json.decode(self.split.records[index])
             if self.config.null_as_absent:
                 drop_nulls(record, BATCH_RECORD)
+            # Hashes and prompts are those of the normalized text; nearly all records are normalized already.
             if index in self.unnormalized:
                 record = rules.CheckedRecord(record, ("records", index), self.config).value
             digest = bytes(self.digests[32 * position : 32 * position + 32])

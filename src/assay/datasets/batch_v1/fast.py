@@ -26,9 +26,11 @@ from assay.datasets.parsing.record_fields import NO_USES, ONLY_METADATA, batch_u
 from assay.datasets.parsing.scan import JoinedBytes, lossy_positions, scan_texts
 from assay.datasets.parsing.source import BATCH_BYTES
 
+# Larger ones cannot be accepted, and decoding them would take memory for nothing.
 _LARGEST_RAW = 8 * rules.MAX_RECORD_BYTES
 NO_REFERENCE: JsonObject = {}
 _Scalar = str | int | float | bool | None
+# Spelled out level by level: the decoder has no notion of depth, and a recursive type would accept any.
 _Level5 = dict[str, _Scalar] | list[_Scalar]
 _Level4 = dict[str, _Scalar | _Level5] | list[_Scalar | _Level5]
 _Level3 = dict[str, _Scalar | _Level4] | list[_Scalar | _Level4]
@@ -36,6 +38,7 @@ _Level2 = dict[str, _Scalar | _Level3] | list[_Scalar | _Level3]
 _Metadata = dict[str, _Scalar | _Level2]
 """Five levels of containers, as deep as metadata may be."""
 
+# msgspec counts code points, as the contract's limits do.
 _Tag = Annotated[str, Meta(min_length=1, max_length=rules.MAX_TAG)]
 
 
@@ -44,6 +47,7 @@ class _ExpectedFields(TypedDict, total=False):
     required_criteria: list[Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]]
 
 
+# A TypedDict and not a Struct: the dictionary is written again for hash and quotation marks, without a conversion.
 class _BatchRecord(TypedDict):
     """Unknown members are not read; what is written from the record is then shorter, which shows.
 
@@ -62,6 +66,7 @@ class _WithMetadata(msgspec.Struct, gc=False):
     metadata: _Metadata
 
 
+# Outside the garbage collector, which would look through 50,000 of them again and again; as arrays they are short in the pipe.
 class CleanRecord(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """An accepted record, as far as the fast path reads it."""
 
@@ -94,6 +99,7 @@ class _BatchFastPath:
     def __init__(self, suspects: frozenset[int]) -> None:
         self._suspects = suspects
         self._seen = 0
+        # RFC 8785 writes 1.0 as 1. The hook turns whole floats into integers, so that orjson writes what the hash needs.
         self._floats = FloatHook()
         self._decode = msgspec.json.Decoder(_BatchRecord, float_hook=self._floats).decode
 
@@ -123,6 +129,7 @@ class _BatchFastPath:
         try:
             record = self._decode(raw)
             canonical = _dumps(record, None, OPT_SORT_KEYS)
+        # Whatever the reason is, the exact rules find it; here it only matters that the record is not proved clean.
         except (msgspec.DecodeError, orjson.JSONEncodeError, RecursionError, UnicodeDecodeError):
             self._floats.reset()
             return None
@@ -131,6 +138,7 @@ class _BatchFastPath:
             return None
         record_id: str = record["record_id"]
         is_clean = (
+            # Stricter than the contract, which allows other scripts' spaces: the exact rules decide about those.
             record_id.isprintable()
             and len(canonical) <= rules.MAX_RECORD_BYTES
             and _has_good_texts(record)
@@ -163,6 +171,7 @@ def _has_good_metadata(record: _BatchRecord, record_bytes: int) -> bool:
     except msgspec.ValidationError:
         return False
     limit = rules.MAX_RECORD_METADATA_BYTES
+    # Metadata is smaller than its record, so only records above 8 KB have theirs written once more.
     return record_bytes <= limit or len(_dumps(record["metadata"])) <= limit
 
 
@@ -185,13 +194,15 @@ _decode = msgspec.msgpack.Decoder(_Verdicts).decode
 
 def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers: int) -> Iterator[list[CleanRecord | None]]:
     """Yield what `clean_records` does, with `workers` processes; with one if the system cannot fork."""
+    # Forked children share the mapped document without a copy. A server must not fork: it has threads and open connections.
     if workers < 2 or len(raws) < workers or not hasattr(os, "fork"):
         yield from clean_records(raws, suspects=suspects)
         return
     shares = _shares(raws, workers)
+    # All children start before this process works on its own share, and their answers are read in the order of the records.
     children = [_WorkerProcess(raws, share, suspects) for share in shares[1:]]
     try:
-        yield from _judged(raws, shares[0], suspects)
+        yield from _clean_share(raws, shares[0], suspects)
         for child in children:
             yield from child.verdicts()
     finally:
@@ -202,11 +213,12 @@ def clean_in_parallel(raws: Sequence[Raw], *, suspects: frozenset[int], workers:
 def _shares(raws: Sequence[Raw], workers: int) -> list[range]:
     """Split the records into ranges with about the same number of bytes each."""
     ends = list(accumulate([len(memoryview(raw)) for raw in raws]))
+    # By bytes, not by records: one half of a file may hold all its large records.
     cuts = [0, *(bisect_right(ends, ends[-1] * number // workers) for number in range(1, workers)), len(raws)]
     return [range(start, end) for start, end in pairwise(cuts)]
 
 
-def _judged(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
+def _clean_share(raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> Iterator[list[CleanRecord | None]]:
     # Each process counts its records from 0.
     own = frozenset(at - share.start for at in suspects if at in share)
     return clean_records(raws[share.start : share.stop], suspects=own)
@@ -216,14 +228,14 @@ class _WorkerProcess:
     """One forked process, and the pipe on which it answers."""
 
     def __init__(self, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
-        self._again = (raws, share, suspects)
+        self._arguments = (raws, share, suspects)
         self._reading, writing = os.pipe()
         with warnings.catch_warnings():
             # The child runs no threads and ends without cleaning up, so the threads of numpy do not matter to it.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if self._pid == 0:
-            _answer(writing, raws, share, suspects)
+            _send_verdicts(writing, raws, share, suspects)
         os.close(writing)
 
     def verdicts(self) -> Iterator[list[CleanRecord | None]]:
@@ -235,7 +247,8 @@ class _WorkerProcess:
         try:
             yield from _decode(b"".join(blocks))
         except msgspec.DecodeError:
-            yield from _judged(*self._again)
+            # A child may be killed for its memory. The verdict must not depend on that, so its share is done here.
+            yield from _clean_share(*self._arguments)
 
     def close(self) -> None:
         """Close the pipe, on which a process that is still writing ends too, and wait for the process."""
@@ -243,13 +256,14 @@ class _WorkerProcess:
         os.waitpid(self._pid, 0)
 
 
-def _answer(writing: int, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
+def _send_verdicts(writing: int, raws: Sequence[Raw], share: range, suspects: frozenset[int]) -> None:
     """Write the verdicts to the pipe; runs in the forked process and never returns."""
     status = 1
     try:
-        answer = memoryview(_encode(list(_judged(raws, share, suspects))))
+        answer = memoryview(_encode(list(_clean_share(raws, share, suspects))))
         while answer:
             answer = answer[os.write(writing, answer) :]
         status = 0
     finally:
+        # Not sys.exit: exit handlers and buffers belong to the parent, which would then write or remove things twice.
         os._exit(status)

@@ -46,6 +46,7 @@ MAX_VERSION = 64
 MAX_TAGS = 32
 MAX_TAG = 64
 MAX_LATENCY_MS = 120_000
+# The closed list of the contract; a record with another word is invalid.
 CRITERIA = ("accuracy", "clarity", "reasoning", "factuality", "overall")
 HEAD_FIELDS = ("dataset_id", "dataset_version", "schema_version", "records", "created_at", "metadata")
 RECORD_FIELDS = ("record_id", "input", "reference", "tags", "expected", "metadata")
@@ -56,6 +57,7 @@ RECORD_LIKE = '{"record_id": "q-1", "input": {"prompt": "..."}}'
 EXPECTED_FIELDS = ("max_latency_ms", "required_criteria")
 
 _ONE_RECORD = f"this is one record; a file has them in records: {DOCUMENT_LIKE}"
+# ASCII ranges and \Z: `\w` matches letters of every script, and `$` also matches before a final line break.
 _DATASET_ID = re.compile(r"[A-Za-z0-9_.-]*\Z")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|\+00:00)\Z")
 _MAY_BE_CONTROL_ESCAPE = re.compile(rb"\\(?<![^\\]\\\\)(?:[bf]|u00)")
@@ -77,6 +79,7 @@ def check_head(head: Mapping[str, object], config: ValidationConfig) -> FindingL
             )
     if "dataset_id" in head:
         _check_dataset_id(found, head["dataset_id"])
+    # Normalized before it is measured, because limits are on text in NFC.
     if "dataset_version" in head:
         normal = NormalizedRecord(FindingList(), head["dataset_version"], ("dataset_version",)).value
         string_at(found, normal, ("dataset_version",), low=1, high=MAX_VERSION)
@@ -90,6 +93,7 @@ def check_head(head: Mapping[str, object], config: ValidationConfig) -> FindingL
         _check_texts(found, head["metadata"], ("metadata",))
     for field in ("dataset_version", "metadata"):
         _check_normalization(found, head.get(field), (field,), config)
+    # The contract closes the list of members of a record and of `expected` alone; elsewhere an unknown one is only a warning.
     for unknown in unknown_members(head, HEAD_FIELDS):
         hint = "it is a field of a record" if is_record and unknown.name in RECORD_FIELDS else unknown.hint
         found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=hint, on_key=True)
@@ -134,13 +138,13 @@ def _check_created_at(found: FindingList, value: object) -> None:
 class NormalizedRecord:
     """A record in NFC, and whether that changed it."""
 
-    def __init__(self, found: FindingList, value: Any, path: Path) -> None:
+    def __init__(self, found: FindingList, value: object, path: Path) -> None:
         self.changed: list[tuple[Path, bool]] = []
         """Texts that were not in NFC; True marks the name of a member."""
         self._found = found
-        self.value = self._walk(value, path)
+        self.value: Any = self._walk(value, path)
 
-    def _walk(self, value: object, path: Path) -> Any:
+    def _walk(self, value: object, path: Path) -> object:
         if type(value) is str:
             return self._text(value, path)
         if type(value) is list:
@@ -149,8 +153,8 @@ class NormalizedRecord:
             return self._members(value, path)
         return value
 
-    def _members(self, value: Mapping[str, object], path: Path) -> JsonObject:
-        members: JsonObject = {}
+    def _members(self, value: Mapping[str, object], path: Path) -> dict[str, object]:
+        members: dict[str, object] = {}
         for key, member in value.items():
             name = self._text(key, (*path, key), is_name=True)
             if name in members:
@@ -163,11 +167,13 @@ class NormalizedRecord:
     def _text(self, text: str, path: Path, *, is_name: bool = False) -> str:
         if text.isascii():
             return text
+        # unicodedata.normalize takes quadratic time on such a run; it must never be called on one.
         if has_combining_run(text):
             self._found.add(
                 "invalid_encoding", path, f"{path[-1]} holds a run of more than 30 combining marks", hint="remove the marks"
             )
             return _SURROGATES.sub("\ufffd", text)
+        # is_normalized answers for most text without making a copy.
         if not unicodedata.is_normalized("NFC", text):
             self.changed.append((path, is_name))
             text = unicodedata.normalize("NFC", text)
@@ -177,11 +183,12 @@ class NormalizedRecord:
 class CheckedRecord:
     """One record after the exact check: its NFC value and the findings."""
 
-    def __init__(self, value: Any, path: Path, config: ValidationConfig, *, text: str | None = None) -> None:
+    def __init__(self, value: object, path: Path, config: ValidationConfig, *, text: str | None = None) -> None:
         """Check a value; `text` is its source, which makes most checks of characters and sizes unnecessary."""
         self.found = FindingList(required=REQUIRED)
-        self.value = value
+        self.value: Any = value
         self.is_normalized = True
+        # Without escapes, one scan of the text stands for a walk over all strings of the record.
         plain = None if text is None else _unescaped(text, value)
         if plain is None or (not plain.isascii() and doubtful_offsets(beyond_ascii(plain)).size):
             self._normalize(path, config)
@@ -190,6 +197,7 @@ class CheckedRecord:
             _check_texts(self.found, self.value, path)
         else:
             _check_one_line_texts(self.found, self.value, path)
+        # A short record cannot grow beyond the limit, and writing it canonically costs as much as parsing it.
         if text is None or len(text) * _MOST_GROWTH > MAX_RECORD_BYTES:
             size = len(self.canonical)
             if size > MAX_RECORD_BYTES:
@@ -233,6 +241,7 @@ def _note_normalization(found: FindingList, changed: list[tuple[Path, bool]], co
         for path, is_name in changed:
             found.add("invalid_encoding", path, f"{name_of(path)} is not in Unicode NFC", hint=hint, on_key=is_name)
         return
+    # One warning a record: all its texts come from the same program, and have the same form.
     for path, is_name in changed[:1]:
         found.warn("not_normalized", path, f"{name_of(path)} is not in Unicode NFC and was normalised", hint=hint, on_key=is_name)
 
@@ -262,6 +271,7 @@ def _check_record(found: FindingList, value: object, path: Path, config: Validat
 def _check_unknown(
     found: FindingList, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], config: ValidationConfig
 ) -> None:
+    # `unsupported_field` is one of the contract's nine codes, which would have no use if unknown members were ignored.
     note = found.add if config.unknown_fields == "error" else found.warn
     remedy = "remove it, or move it into metadata" if known is RECORD_FIELDS else f"remove it; known are {' and '.join(known)}"
     for unknown in unknown_members(value, known):
@@ -350,6 +360,7 @@ def _check_texts(found: FindingList, value: object, path: Path) -> None:
     """Check every text for control characters; ids and tags must be one line."""
     if type(value) is str:
         if not value.isprintable():
+            # Ids and tags appear in lists, file names and terminals, where a line break could imitate another entry.
             one_line = path[2:] == ("record_id",) or (path[2:3] == ("tags",) and len(path) == 4)
             check_controls(found, value, path, one_line=one_line)
     elif type(value) is list:
@@ -373,6 +384,7 @@ def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str)
     """Convert a valid record to a case; criteria are named here and described by the grading policy."""
     reference = record.get("reference", {})
     expected = record.get("expected", {})
+    # An empty answer is a reference: the right answer to some tasks is to say nothing.
     answer = reference.get("answer")
     criteria = expected.get("required_criteria", [])
     extra = _extra(record, criteria)
@@ -385,11 +397,13 @@ def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str)
         prompt=record["input"]["prompt"],
         messages=_messages(record["input"]),
         references=() if answer is None else (answer,),
+        # The contract allows a criterion twice in the list; it is judged once.
         criteria=tuple(Criterion(name, name) for name in dict.fromkeys(criteria)),
         tags=tuple(record.get("tags", ())),
         max_latency_ms=expected.get("max_latency_ms"),
         metadata=record.get("metadata", {}),
         extra=extra,
+        # Stored with the case, so that a run that is resumed with a later version sends the same prompts.
         open_fields=open_fields.VERSION if "input" in extra or "reference" in extra else msgspec.UNSET,
         record_sha256=record_sha256,
     )
@@ -403,7 +417,7 @@ def _messages(given: JsonObject) -> tuple[Message, ...]:
     return (*earlier, Message("user", given["prompt"]))
 
 
-def _extra(record: JsonObject, criteria: list[str]) -> JsonObject:
+def _extra(record: JsonObject, criteria: list[str]) -> dict[str, object]:
     """Collect the members that a case has no field for, so that nothing of the record is lost."""
     extra: JsonObject = {key: member for key, member in record.items() if key not in RECORD_FIELDS}
     open_input = {key: member for key, member in record["input"].items() if key != "prompt"}

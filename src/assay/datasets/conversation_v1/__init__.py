@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -14,12 +13,12 @@ from assay.core.narrow_text import LARGE_BYTES
 from assay.core.open_fields import FieldCounter
 from assay.core.report import Outcome, RecordCounts, ValidationReport
 from assay.core.strict_json import Location, ParsedDocument, parse_json, parse_json_lines
-from assay.datasets.conversation_v1.fast import fast_path_for
+from assay.datasets.conversation_v1.fast import CleanTurn, fast_path_for
 from assay.datasets.conversation_v1.rules import check_document, drop_conversation_nulls, to_case
 from assay.datasets.parsing.checks import FindingList
 from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
 from assay.datasets.parsing.formats import MAX_YAML_BYTES, parse_yaml, sniff_format
-from assay.datasets.parsing.hashing import IndexSet, RecordHasher
+from assay.datasets.parsing.hashing import HashedJson, IndexSet, RecordHasher
 from assay.datasets.parsing.issue_locator import START, IssueList, RecordContext
 from assay.datasets.parsing.record_fields import turn_uses
 from assay.datasets.parsing.source import BOM, LineBlock, Source, TextLine, filled_lines
@@ -69,6 +68,7 @@ class _ConversationReader:
     def read_whole(self, source: Source) -> None:
         """Check a source that is one conversation."""
         turns = None
+        # A larger file is read by the strict parser, whose memory is bounded.
         if sniff_format(source) == "json" and self.fast_path is not None and source.size <= LARGE_BYTES:
             (turns,) = self.fast_path.clean_rows([bytes(source.buffer()).removeprefix(BOM)])
         if turns is None:
@@ -89,6 +89,7 @@ class _ConversationReader:
 
     def _read_block(self, block: LineBlock, number: int) -> int:
         """Check the lines of a block of which `number` is the first; returns their count."""
+        # All or nothing for a block: most files are clean, and then no line is ever split off.
         taken = None if self.fast_path is None else self.fast_path.all_rows(block, hashes=self.digests is not None)
         if taken is not None:
             self.turns += sum(map(len, taken.rows))
@@ -103,7 +104,7 @@ class _ConversationReader:
             self._read_line(line, turns)
         return block.line_feed_count()
 
-    def _read_line(self, line: TextLine, turns: list[Any] | None) -> None:
+    def _read_line(self, line: TextLine, turns: list[CleanTurn] | None) -> None:
         if turns is None:
             self._check(line.document_to_check(), Location(line.number, 1), conversation=self.conversations)
         else:
@@ -113,12 +114,14 @@ class _ConversationReader:
             self.digests += self._digest(line.text)
 
     def _digest(self, text: bytes) -> bytes:
+        # A hash covers the record as it is evaluated, so nulls that count as absent are not part of it.
         if self.config.null_as_absent and drop_conversation_nulls(turns := msgspec.json.decode(text), self.config):
             return bytes.fromhex(sha256_hex(canonical_json(turns)))
         return self._hasher.digest(text)
 
     def _check(self, document: ParsedDocument, start: Location, *, conversation: int | None) -> None:
         turns = len(document.value) if type(document.value) is list else 0
+        # A turn with several errors counts once; the contract counts turns, not issues.
         bad_turns = IndexSet()
         found = FindingList()
         for finding in check_document(document, self.config):
@@ -145,7 +148,7 @@ class _ConversationReader:
             turn_id = _turn_id(document.value, issue.index)
             issues[at] = msgspec.structs.replace(issue, path=path, turn_id=turn_id, conversation=conversation)
 
-    def _count_fields(self, turns: Iterable[Any]) -> None:
+    def _count_fields(self, turns: Iterable[CleanTurn]) -> None:
         """Count the fields of clean turns that no model is sent."""
         unsent = [(turn.confidence_score, turn.metadata, turn.tool_output) for turn in turns]
         for name, values in zip(("confidence_score", "metadata", "tool_output"), zip(*unsent, strict=True), strict=False):
@@ -158,6 +161,7 @@ class _ConversationReader:
     def report(self, source: Source) -> ValidationReport:
         """Build the report after everything was read."""
         outcome: Outcome = "accepted_with_record_errors" if self.rejected else "accepted"
+        # Turns are the records here, but a conversation is used whole or not at all.
         is_all_bad = self.issues.dataset_errors > 0 or self.bad_turns == self.turns
         if self.rejected and len(self.rejected) == self.conversations and is_all_bad:
             outcome = "rejected"
@@ -176,7 +180,7 @@ class _ConversationReader:
         report.digests = None if self.digests is None else bytes(self.digests)
         return report
 
-    def _records(self, source: Source) -> Iterator[tuple[Case, Any]]:
+    def _records(self, source: Source) -> Iterator[tuple[Case, object]]:
         dataset = source.stem
         for index, (turns, record_sha256) in conversations_in(source, self.rejected):
             if self.config.null_as_absent and drop_conversation_nulls(turns, self.config):
@@ -204,6 +208,7 @@ def has_conversation_lines(source: Source) -> bool:
     if sniff_format(source) != "jsonl":
         return False
     first = next(filled_lines(source), None)
+    # Lines of objects are the turns of one conversation, lines of arrays one conversation each.
     return first is not None and not first.content.lstrip().startswith(b"{")
 
 
@@ -223,25 +228,19 @@ def _document_to_check(source: Source) -> ParsedDocument:
     return whole_document(source) if shape == "yaml" else source.document_to_check(by_line=shape == "jsonl")
 
 
-class Conversation(NamedTuple):
-    """Turns of one conversation and their hash."""
-
-    turns: Any
-    record_sha256: str
-
-
-def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple[int, Conversation]]:
-    """Yield every conversation that is not rejected, with its position, read as fast as its text allows."""
+def conversations_in(source: Source, rejected: Container[int]) -> Iterator[tuple[int, HashedJson]]:
+    """Yield the turns of every conversation that is not rejected, with its position, read as fast as its text allows."""
     if has_conversation_lines(source):
         texts: Iterable[bytes] = (line.text for line in filled_lines(source))
     elif sniff_format(source) == "json":
         texts = [bytes(source.buffer()).removeprefix(BOM)]
     else:
+        # YAML has no bytes to hash, so the hash is that of the same values in JSON.
         texts = [] if 0 in rejected else [canonical_json(whole_document(source).value)]
     hasher = RecordHasher()
     for index, text in enumerate(texts):
         if index not in rejected:
-            yield index, Conversation(*hasher.read(text))
+            yield index, hasher.read(text)
 
 
 def documents_in(source: Source) -> Iterator[ParsedDocument]:

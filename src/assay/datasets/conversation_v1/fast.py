@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -11,7 +11,22 @@ from msgspec import UNSET, Meta, UnsetType
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.fast_path import FastPath, RowSchema, ShallowObject, ShallowValue, StringCounts
 
-Conversations = FastPath[list[Any]]
+
+class CleanTurn(Protocol):
+    """A decoded turn; its class is made from the settings."""
+
+    turn_id: int
+    speaker: str
+    message: str
+    assistant_reply: str
+    tool_used: str | UnsetType
+    tool_input: object
+    tool_output: object
+    confidence_score: float | UnsetType
+    metadata: object
+
+
+Conversations = FastPath[list[CleanTurn]]
 
 _BLANK = " "
 """Stands for an absent text, so that the search for blank texts finds it; never written."""
@@ -23,21 +38,23 @@ class _ConversationChecks:
     def __init__(self, config: ValidationConfig) -> None:
         self._config = config
 
-    def proved(self, conversations: Sequence[list[Any]]) -> StringCounts | None:
+    def count_strings(self, conversations: Sequence[list[CleanTurn]]) -> StringCounts | None:
         """Count the strings of conversations, if no text is blank, turns count from 1, and each tool has input and output."""
         turns = list(chain.from_iterable(conversations))
-        said = [turn.message if turn.speaker == "user" else turn.assistant_reply for turn in turns]
-        is_clean = self._have_clean_ids(conversations, turns) and not any(map(str.isspace, said))
-        return self._written(turns) if is_clean else None
+        # One list of all texts, so that they are searched by one pass of a function written in C.
+        texts = [turn.message if turn.speaker == "user" else turn.assistant_reply for turn in turns]
+        is_clean = self._have_clean_ids(conversations, turns) and not any(map(str.isspace, texts))
+        return self._count_written(turns) if is_clean else None
 
-    def _have_clean_ids(self, conversations: Sequence[list[Any]], turns: list[Any]) -> bool:
+    def _have_clean_ids(self, conversations: Sequence[list[CleanTurn]], turns: list[CleanTurn]) -> bool:
         sizes = list(map(len, conversations))
         if min(sizes) < max(1, self._config.min_turns) or max(sizes) > self._config.max_turns:
             return False
+        # Compared as one list: ids that count from 1 need no dictionary, and anything else goes to the exact rules.
         numbers = list(range(1, max(sizes) + 1))
         return [turn.turn_id for turn in turns] == list(chain.from_iterable([numbers[:size] for size in sizes]))
 
-    def _written(self, turns: list[Any]) -> StringCounts | None:
+    def _count_written(self, turns: list[CleanTurn]) -> StringCounts | None:
         """Count five strings in every turn, and names and texts of optional fields.
 
         What is not expected is not counted: input and output without a tool, and words that are for the other speaker.
@@ -49,10 +66,10 @@ class _ConversationChecks:
             return None
         metadata = [turn.metadata for turn in turns if turn.metadata is not UNSET]
         scored = [turn for turn in turns if turn.confidence_score is not UNSET]
-        strings = 5 * len(turns) + 2 * len(calls) + sum(map(len, (scored, metadata, inputs, outputs)))
+        strings = 5 * len(turns) + 2 * len(calls) + len(scored) + len(metadata) + len(inputs) + len(outputs)
         return StringCounts(strings, metadata + inputs + outputs, scored)
 
-    def _are_clean_calls(self, calls: list[Any], inputs: list[Any], outputs: list[Any]) -> bool:
+    def _are_clean_calls(self, calls: list[CleanTurn], inputs: list[object], outputs: list[object]) -> bool:
         config = self._config
         # A tool on a turn of the user is a warning, which only the exact rules write.
         if "user" in {turn.speaker for turn in calls}:
@@ -65,15 +82,16 @@ class _ConversationChecks:
 
 def fast_path_for(config: ValidationConfig) -> Conversations | None:
     """Return the fast path for some settings; None if they name other speakers or fields than the defaults."""
-    kind = _kind(msgspec.json.encode(config))
+    kind = _row_schema(msgspec.json.encode(config))
     return None if kind is None else Conversations(kind)
 
 
 @lru_cache(64)
-def _kind(settings: bytes) -> RowSchema[list[Any]] | None:
+def _row_schema(settings: bytes) -> RowSchema[list[CleanTurn]] | None:
     """Build the schema of some settings; cached, because making the types takes milliseconds."""
     config = msgspec.json.decode(settings, type=ValidationConfig)
     usual = ValidationConfig()
+    # Types are made for the contract's own fields; settings with others are rare and slower.
     if config.required_fields != usual.required_fields or config.optional_fields != usual.optional_fields:
         return None
     if config.allowed_speakers != usual.allowed_speakers:
@@ -96,11 +114,12 @@ def _kind(settings: bytes) -> RowSchema[list[Any]] | None:
         ],
         kw_only=True,
         forbid_unknown_fields=True,
+        # Written again for hashes, a turn must have the members that it was read with, and no others.
         omit_defaults=True,
         gc=False,
     )
     decoder = msgspec.json.Decoder(list[turn])  # type: ignore[valid-type]  # the type is made from the settings
-    return RowSchema(decoder, b"[]", _ConversationChecks(config).proved, "confidence_score")
+    return RowSchema(decoder, b"[]", _ConversationChecks(config).count_strings, "confidence_score")
 
 
 def _text(low: int, high: int, config: ValidationConfig) -> Any:

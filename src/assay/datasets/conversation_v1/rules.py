@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -53,6 +53,7 @@ _TYPED_FIELDS = {
     (field,)
     for field in ("turn_id", "speaker", *SPEAKER_FIELDS.values(), "tool_used", "tool_input", "confidence_score", "metadata")
 }
+# The contract has seven error types of its own. Issues also carry the codes of batch_v1, which all contracts share.
 _BATCH_CODES: dict[ErrorType, str] = {
     "structure_error": "invalid_field_type",
     "required_field_missing": "missing_required_field",
@@ -173,6 +174,7 @@ def _check_required(turn: Mapping[str, object], path: Path, config: ValidationCo
     """Check required fields: text fields belong to their speakers, every other one to every turn."""
     speaker = turn.get("speaker")
     own = _own_field(speaker) if speaker in config.allowed_speakers else None
+    # `message` in required_fields would reject every assistant turn, so text fields bind only to the speakers they belong to.
     needed = dict.fromkeys(field for field in config.required_fields if field not in SPEAKER_FIELDS.values())
     for field in (*needed, own):
         if field is not None and field not in turn:
@@ -188,6 +190,7 @@ def _check_required(turn: Mapping[str, object], path: Path, config: ValidationCo
 def _check_turn_id(turn: Mapping[str, object], path: Path) -> Iterator[Finding]:
     if "turn_id" not in turn:
         return
+    # Exact type: true is an int to Python, and not to the contract.
     if type(turn["turn_id"]) is not int:
         yield _wrong_type("turn_id", path, "an integer", turn["turn_id"], is_optional=False)
     elif turn["turn_id"] < 1:
@@ -211,16 +214,18 @@ def _check_speaker(turn: Mapping[str, object], path: Path, config: ValidationCon
         )
 
 
-def _check_texts(turn: JsonObject, path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_texts(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     """Check lengths of the speaker's own text; a text of the other speaker is odd, and may be empty."""
     own = _own_field(turn.get("speaker"))
     for field in SPEAKER_FIELDS.values():
         if field not in turn:
             continue
-        if type(turn[field]) is not str:
-            yield _wrong_type(field, path, "a string", turn[field], is_optional=own not in (field, None))
+        text = turn[field]
+        if type(text) is not str:
+            yield _wrong_type(field, path, "a string", text, is_optional=own not in (field, None))
+        # Lengths of a text that does not belong to the speaker are not checked; its presence is reported by _habits.
         elif own in (field, None):
-            yield from _check_length(turn[field], (*path, field), config)
+            yield from _check_length(text, (*path, field), config)
 
 
 def _own_field(speaker: object) -> str | None:
@@ -231,6 +236,7 @@ def _own_field(speaker: object) -> str | None:
 def _check_length(value: str, path: Path, config: ValidationConfig) -> Iterator[Finding]:
     field = str(path[-1])
     low, high = _bounds(field, config)
+    # The setting lifts the minimum for empty texts only; the maximum still applies.
     if not value and config.allow_empty_messages:
         return
     if not value:
@@ -258,6 +264,7 @@ def _bounds(field: str, config: ValidationConfig) -> tuple[int, int]:
 
 
 def _check_tools(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
+    # `in` and not a truth test: null is a legal output of a tool, and counts as present.
     if "tool_used" in turn:
         yield from _check_tool_name(turn["tool_used"], path, config)
         for field, is_required in (("tool_input", config.require_tool_input), ("tool_output", config.require_tool_output)):
@@ -289,13 +296,14 @@ def _check_tool_name(value: object, path: Path, config: ValidationConfig) -> Ite
         )
 
 
-def _check_confidence(turn: JsonObject, path: Path, config: ValidationConfig) -> Iterator[Finding]:
+def _check_confidence(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     if "confidence_score" not in turn:
         return
     score = turn["confidence_score"]
     low, high = config.confidence_score_min, config.confidence_score_max
-    if type(score) not in (int, float):
+    if isinstance(score, bool) or not isinstance(score, int | float):
         yield _wrong_type("confidence_score", path, "a number", score)
+    # YAML can write .nan, of which every comparison is false.
     elif (type(score) is float and math.isnan(score)) or not low <= score <= high:
         shown = score if type(score) is float else short(str(score)[:40]).strip("'")
         message = f"confidence_score is {shown}; allowed is {low} to {high}"
@@ -306,6 +314,7 @@ def _check_confidence(turn: JsonObject, path: Path, config: ValidationConfig) ->
 def _check_habits(turn: Mapping[str, object], path: Path, config: ValidationConfig) -> Iterator[Finding]:
     """Report what is legal but odd: warnings, and errors in strict mode."""
     for odd in _habits(turn, path, config):
+        # The contract names strict_mode without saying what it does: here it turns these warnings into errors.
         severity = "error" if config.strict_mode else "warning"
         yield msgspec.structs.replace(odd, severity=severity, on_key=odd.code == "unsupported_field")
 
@@ -328,6 +337,7 @@ def _habits(turn: Mapping[str, object], path: Path, config: ValidationConfig) ->
         yield finding("required_field_missing", "Missing content", path, message, hint="give it message or assistant_reply")
     for field in SPEAKER_FIELDS.values():
         if type(text := turn.get(field)) is str and text.isspace():
+            # Blank is not empty: the contract forbids empty text, and says nothing about white space.
             hint = "write what was said, or leave the turn out"
             yield finding("content_error", "Blank message", (*path, field), f"{field} is white space only", hint=hint)
 
@@ -381,13 +391,14 @@ def _check_numbers(value: object, path: Path) -> Iterator[Finding]:
             yield from _check_numbers(member, (*path, index))
 
 
-def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
+def check_ids(turns: Sequence[object], config: ValidationConfig) -> Iterator[Finding]:
     """Check that ids are unique, and consecutive from 1 where configured; after a gap, the count continues from the last id."""
     # By their digits: integers of a file can be chosen so that all of them have one hash, texts cannot.
     seen: dict[str, int] = {}
     expected = 1
     for position, turn in enumerate(turns):
         turn_id = turn.get("turn_id") if type(turn) is dict else None
+        # A bad id still takes its place in the sequence, so that one error does not become one for each later turn.
         if type(turn_id) is not int or turn_id < 1:
             expected += 1
             continue
@@ -399,6 +410,7 @@ def check_ids(turns: list[Any], config: ValidationConfig) -> Iterator[Finding]:
                 "Duplicate turn_ids",
                 path,
                 f"turn_id {shown_integer(turn_id)} was used before, by [{seen[digits]}]",
+                # Reported whatever check_turn_sequence says: ids are unique in any case.
                 code="duplicate_record_id",
                 hint="give every turn an id of its own",
             )
@@ -415,12 +427,14 @@ def to_case(turns: list[JsonObject], index: int, *, dataset: str, record_sha256:
     recorded = tuple(_turn(turn, position) for position, turn in enumerate(turns, 1))
     messages = tuple(map(_message, recorded))
     return Case(
+        # A conversation has no id of its own, and turn ids start again in each.
         id=f"conversation-{index + 1}",
         index=index,
         contract="conversation_v1",
         task="conversation",
         dataset=dataset,
         prompt=next((message.content for message in messages if message.role == "user" and message.content), ""),
+        # Providers refuse messages without content; a turn of tool calls alone has none.
         messages=tuple(message for message in messages if message.content),
         turns=recorded,
         record_sha256=record_sha256,

@@ -89,6 +89,7 @@ class _RowCollector:
 
     def add_source(self, source: RowSource) -> ConversionCounts:
         tally = ConversionCounts(source.name)
+        # A dict, since it keeps the order of the columns.
         left_out: dict[str, None] = {}
         for line in source.lines:
             tally.read += 1
@@ -100,6 +101,7 @@ class _RowCollector:
     def _add_line(self, line: SourceLine, tally: ConversionCounts) -> tuple[str, ...]:
         """Convert one line; returns the unread columns."""
         number, found = line
+        # A bad line costs itself and never the file: it is counted and reported with its reason.
         if isinstance(found, UnreadableLine):
             tally.refuse(found.reason, line=number)
             return ()
@@ -116,6 +118,7 @@ class _RowCollector:
         return tuple(columns.unread())
 
     def _emit(self, row: Row, tally: ConversionCounts, *, line: int) -> None:
+        # Ids are unique over all sources of one conversion: the result is one file.
         first = self._first.get(row["id"])
         if first is None:
             self._first[row["id"]] = (f"{tally.source}:{line}", row)

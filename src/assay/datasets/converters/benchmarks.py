@@ -2,11 +2,10 @@
 
 import json
 import re
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.strict_json import parse_json
 from assay.datasets.converters.rows import (
     ALPHABET,
@@ -31,6 +30,7 @@ def convert_apexv1(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]
     """Convert one task to its canonical row; raises RowRefused."""
     prompt = columns.text("prompt")
     rubric = _apex_rubric(columns)
+    # Without an id in the source, the content gives one: ids must be the same in every conversion, whatever the order of rows.
     task_id = columns.identifier("task_id") or (digest(prompt, rubric) if origin.id_style == "stable" else older_digest(prompt))
     draft = RowDraft(
         id=f"apexv1:{task_id}",
@@ -58,7 +58,7 @@ def _apex_rubric(columns: SourceColumns) -> list[Row]:
     return [_apex_criterion(name, columns.inside("Rubric JSON", item)) for name, item in found.items()]
 
 
-def _parse(text: str) -> Any:
+def _parse(text: str) -> object:
     document = parse_json(text)
     if document.flaws:
         raise RowRefused(f"Rubric JSON: {document.flaws[0].message}")
@@ -102,6 +102,7 @@ def convert_includebase(columns: SourceColumns, origin: RowOrigin) -> tuple[Row,
     answer = whole_number(columns.get("answer"), "answer")
     if not 0 <= answer < len(options):
         raise RowRefused(f"answer is {answer}, but the options are numbered 0 to {len(options) - 1}")
+    # The answer is a number among the options, so an empty one may not be skipped before it is looked up.
     if not options[answer]:
         raise RowRefused(f"answer is {answer}, but {INCLUDE_OPTIONS[answer]} is empty")
     draft = RowDraft(
@@ -167,6 +168,7 @@ def convert_lar_echr(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ..
         context=f"Facts:\n{facts}\n\nArguments:\n{arguments}",
         metadata={**metadata, **{name: columns.get(name) for name in MEASURES if name in columns}},
         choices=choices,
+        # Whether the label is one of the choices is a rule of the contract, which `finish` applies.
         correct_choice_ids=[_required(columns, "label").upper()],
     )
     return (finish(draft),)
@@ -218,6 +220,7 @@ def convert_lexam(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]:
     variants = _variants(columns)
     if stated == "open" or (not stated and "choices" not in columns and not variants):
         return (_open(columns, origin),)
+    # The perturbation file has lists of several sizes in one row, and each becomes a question of its own.
     if "choices" in columns or not variants:
         return (_mcq(columns, origin),)
     return tuple(_variant(columns, origin, name=name) for name in variants)
@@ -293,7 +296,7 @@ def _source_id(columns: SourceColumns, origin: RowOrigin, *, content: list[str])
     return columns.identifier("id") or fallback
 
 
-def _metadata(columns: SourceColumns, naming: _IdParts, *, policy: str) -> JsonObject:
+def _metadata(columns: SourceColumns, naming: _IdParts, *, policy: str) -> Row:
     return {
         **{name: columns.get(name) for name in LEXAM_METADATA},
         "question_type": naming.kind,
@@ -332,6 +335,7 @@ def convert_prbench(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...
         id=f"prbench:{source_id}",
         dataset="prbench",
         task_type="rubric_qa",
+        # The candidate answers the last user turn; the earlier ones are history, with the replies that the benchmark recorded.
         prompt=prompts[-1],
         metadata={
             **{name: columns.get(name) for name in PRBENCH_METADATA},
@@ -345,7 +349,7 @@ def convert_prbench(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...
     return (finish(draft),)
 
 
-def _prbench_id(columns: SourceColumns, origin: RowOrigin, *, content: list[Any]) -> str:
+def _prbench_id(columns: SourceColumns, origin: RowOrigin, *, content: Sequence[object]) -> str:
     if origin.id_style == "stable":
         return digest(*content)
     return older_digest(json.dumps(dict(columns.row), sort_keys=True, ensure_ascii=False, default=str))
@@ -378,10 +382,11 @@ def _reference_texts(columns: SourceColumns, name: str) -> list[str]:
     value = columns.peek(name)
     if not isinstance(value, list) and not (isinstance(value, str) and value.lstrip().startswith("[")):
         return []
-    texts = list_cell(columns.get(name), columns.shown(name))
-    if not all(isinstance(text, str) for text in texts):
+    found = list_cell(columns.get(name), columns.shown(name))
+    texts = [text.strip() for text in found if isinstance(text, str)]
+    if len(texts) < len(found):
         raise RowRefused(f"{columns.shown(name)} holds something that is not text")
-    return [text.strip() for text in texts if text.strip()]
+    return [text for text in texts if text]
 
 
 def _messages(turn: Row) -> list[Row]:

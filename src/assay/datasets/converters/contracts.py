@@ -58,11 +58,13 @@ def batch_document(drafts: Iterable[RecordDraft], tally: ConversionCounts, *, da
 
 def with_origin(metadata: Row, **origin: str) -> Row:
     """Add the origin of a record to its metadata; members that it has already stay unchanged."""
+    # The record's own members win: overwriting one would change data without a trace.
     named = {name if name not in metadata else f"source_{name}": value for name, value in origin.items() if value}
     return {**named, **metadata}
 
 
 def _dataset_id(dataset: str, tally: ConversionCounts) -> str:
+    # The only id that is ever rewritten, with a note: ids of records are kept verbatim.
     fitted = _NOT_IN_DATASET_ID.sub("_", dataset)[: rules.MAX_ID] or "dataset"
     if fitted != dataset:
         tally.note("changed", f"{dataset!r} became {fitted!r}: the contract allows A-Z a-z 0-9 _ - .", path="dataset_id")
@@ -96,6 +98,7 @@ def _record(draft: RecordDraft, tally: ConversionCounts) -> Row:
     reference = {**draft.reference, **drop_empty({OTHER_TAGS: other_tags, OVERFLOW: overflow})}
     members = {"reference": reference, "tags": tags, "metadata": metadata}
     record = {"record_id": draft.record_id, "input": draft.input, **drop_empty(members)}
+    # Moved metadata counts towards the 256 KB of the record, and is the only part that may be dropped.
     dropped = _drop_overflow(record, overflow)
     # The contract's own rules decide, so that validation never rejects a converted record.
     checked = rules.CheckedRecord(record, ("records", 0), ValidationConfig())
@@ -121,6 +124,7 @@ def _split_metadata(metadata: Row) -> tuple[Row, Row]:
     """Split metadata into what fits into 8 KB and five levels, and the rest: too deep members first, then the largest."""
     inner = rules.MAX_METADATA_DEPTH - 1
     fitting = {name: value for name, value in metadata.items() if depth_of(value, inner) <= inner}
+    # The largest members go first, so that as many as possible stay; published rows exceed the 8 KB of metadata.
     by_size = sorted(fitting, key=lambda name: _size(fitting[name]))
     while _size(fitting) > rules.MAX_RECORD_METADATA_BYTES:
         del fitting[by_size.pop()]
@@ -200,6 +204,7 @@ def _golden_case(case: Case) -> Row:
     members = {
         "id": case.id,
         "user_prompt": _prompt(case),
+        # golden_v1 cannot do without a rubric; where there is none its rules reject the document, with the reason.
         "rubric": case.extra.get("reference", {}).get("rubric"),
         "context": _notes(case),
         "tags": list(case.tags),
@@ -289,6 +294,7 @@ def replay_drafts(case: Case, tally: ConversionCounts, *, dataset: str | None) -
 
 def conversation_name(case: Case) -> str:
     """Name a conversation by its content, since its id is its position in a file."""
+    # Ids must not change when conversations are added or reordered.
     return f"conversation:{case.record_sha256[:16]}" if case.record_sha256 else case.id
 
 
@@ -487,9 +493,11 @@ def _batch_draft(case: Case, tally: ConversionCounts, *, naming: DocumentNaming)
 
 def _graded(case: Case, inputs: Row, reference: Row) -> RowDraft | None:
     """Build the row by the way it can be graded; removes what it takes from `inputs` and `reference`."""
+    # What an earlier conversion from legal_eval_v1 wrote is read back, so that the way there and back gives the same row.
     answers = reference["answers"] if _are_texts(reference.get("answers")) else [text for text in case.references if text.strip()]
     draft = RowDraft(id=case.id, dataset="", task_type="reference_qa", prompt=case.prompt)
     choices, correct, rubric = inputs.get("choices"), reference.get("correct_choice_ids"), reference.get("rubric")
+    # Choices first: a row with correct choices is graded by them alone, and never by a judge.
     if _are_objects(choices, {"id", "text"}) and _are_texts(correct):
         del inputs["choices"], reference["correct_choice_ids"]
         if answers:

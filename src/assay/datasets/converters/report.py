@@ -1,7 +1,7 @@
 """Results of conversions: the rows or the document, and a report of everything that was not carried over."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -24,7 +24,7 @@ class UnreadableLine(msgspec.Struct, frozen=True):
     reason: str
 
 
-SourceLine = tuple[int, Mapping[str, Any] | UnreadableLine]
+SourceLine = tuple[int, Mapping[str, object] | UnreadableLine]
 """1-based line (in Parquet: the row) with its content."""
 
 
@@ -76,7 +76,7 @@ class ConversionReport(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether every source row is in the result."""
         return not any(counts.invalid or counts.skipped for counts in self.sources)
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> dict[str, object]:
         """Convert to plain values, with totals over the sources."""
         totals = {name: sum(getattr(counts, name) for counts in self.sources) for name in ("read", "emitted", "invalid", "skipped")}
         return {
@@ -122,6 +122,7 @@ class ConversionCounts:
             ConversionNote(action="invalid", source=self.source, reason=reason, line=line, record_id=record_id, path=path),
         )
 
+    # Refused and skipped rows are told apart: the first is a fault of the source, the second is on purpose.
     def skip(self, reason: str, *, line: int | None = None, record_id: str | None = None, path: str = "") -> None:
         """Count a row that is left out of the result on purpose."""
         self.skipped += 1
@@ -151,6 +152,7 @@ def summarize(conversion: str, target: str, *, tallies: Iterable[ConversionCount
 
 def with_rejected(conversion: ConversionResult, issues: Iterable[Issue]) -> ConversionResult:
     """Add a note for each record that validation has rejected, so that none is lost without a trace."""
+    # Reversed, so that the first issue of a record is the one that remains.
     first = {issue.index: issue for issue in reversed(tuple(issues)) if issue.index is not None}
     report = conversion.report
     counts = report.sources[0]

@@ -28,7 +28,7 @@ class RowRefused(ValueError):
 class SourceColumns:
     """Cells of a source row by column name, ignoring case and spaces; remembers which columns were read."""
 
-    def __init__(self, row: Mapping[str, Any]) -> None:
+    def __init__(self, row: Mapping[str, object]) -> None:
         self.row = row
         self._names: dict[str, str] = {}
         self._values: JsonObject = {}
@@ -38,10 +38,12 @@ class SourceColumns:
             self._add(name, value)
 
     def _add(self, name: str, value: object) -> None:
+        # Published files differ in the spelling of their headers from one release to the next.
         folded = str(name).strip().lower().replace(" ", "_")
         if isinstance(value, float) and math.isnan(value):
             value = None  # how tables write a missing value
         earlier = self._values.get(folded)
+        # Joined tables have a column twice, filled in one of the two; only different values are a conflict.
         if is_empty(value) and folded in self._names:
             return
         if not is_empty(earlier) and earlier != value:
@@ -54,12 +56,12 @@ class SourceColumns:
         self._read.add(name)
         return self._values.get(name)
 
-    def all(self) -> JsonObject:
+    def all(self) -> dict[str, object]:
         """Return the whole row unchanged, and count every column as read."""
         self._read.update(self._values)
         return dict(self.row)
 
-    def peek(self, name: str) -> Any:
+    def peek(self, name: str) -> object:
         """Return the cell unchanged, without counting it as read."""
         return self._values.get(name)
 
@@ -141,7 +143,7 @@ def option_text(value: object, what: str) -> str:
     return value.strip()
 
 
-def list_cell(value: object, what: str) -> list[Any]:
+def list_cell(value: object, what: str) -> list[object]:
     """Read a list from a cell: a list, or a JSON or Python list written as text."""
     found = _parse_list(value, what) if isinstance(value, str) else value
     if not isinstance(found, list | tuple):
@@ -149,7 +151,7 @@ def list_cell(value: object, what: str) -> list[Any]:
     return list(found)
 
 
-def _parse_list(text: str, what: str) -> Any:
+def _parse_list(text: str, what: str) -> object:
     if len(text) > MAX_LITERAL_LENGTH:
         raise RowRefused(f"{what} is longer than {MAX_LITERAL_LENGTH:,} characters")
     # JSON first: where a text is both, only JSON joins the two halves of an escaped surrogate pair.
@@ -157,6 +159,7 @@ def _parse_list(text: str, what: str) -> Any:
     if not document.flaws:
         return document.value
     try:
+        # Literals only: nothing in a file is ever executed.
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         raise RowRefused(f"{what} is not a list that can be read: {_excerpt(text)}") from None
@@ -224,6 +227,7 @@ def finish(draft: RowDraft) -> Row:
 
 def check_accepted(row: Row) -> Row:
     """Return a row that legal_eval_v1 accepts unchanged; raises RowRefused with all reasons otherwise."""
+    # Encoded first, because the rules expect values that JSON can hold.
     json_bytes(row)
     problems = [finding.message for finding in check_row(row, _USUAL) if finding.severity == "error"]
     if problems:

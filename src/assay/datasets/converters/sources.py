@@ -8,11 +8,9 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra, SourceUnreadable, UsageProblem
 from assay.core.strict_json import MAX_LOCAL_BYTES, ParsedDocument, ParseProblem, parse_json
 from assay.datasets.converters.report import RowSource, SourceLine, UnreadableLine
@@ -52,7 +50,8 @@ def _json_lines(source: OpenSource) -> Iterator[SourceLine]:
             yield number, _json_row(content)
 
 
-def _json_row(text: bytes) -> JsonObject | UnreadableLine:
+# The strict parser and not json.loads: a name that appears twice would lose a value without a word.
+def _json_row(text: bytes) -> Mapping[str, object] | UnreadableLine:
     document = parse_json(text)
     if document.flaws:
         return _flawed(document, _worst(document.flaws))
@@ -67,11 +66,12 @@ def _flawed(document: ParsedDocument, flaw: ParseProblem) -> UnreadableLine:
     return UnreadableLine(f"{flaw.message} (column {document.place(flaw.offset).column})")
 
 
-def _as_row(value: object) -> JsonObject | UnreadableLine:
+def _as_row(value: object) -> Mapping[str, object] | UnreadableLine:
     return value if isinstance(value, dict) else UnreadableLine(f"a row is an object, this is {kind(value)}")
 
 
 def _json_document(source: OpenSource) -> Iterator[SourceLine]:
+    # A file that its owner converts may be large; an upload may not, and has the lower limit.
     document = parse_json(source.buffer(), max_bytes=MAX_LOCAL_BYTES)
     if document.is_readable:
         yield from _members(document)
@@ -92,6 +92,7 @@ def _members(document: ParsedDocument) -> Iterator[SourceLine]:
     """Yield the rows of a list; any other value counts as the only row."""
     is_list = isinstance(document.value, list)
     flaws = {flaw.path[0] if is_list else 0: flaw for flaw in reversed(document.flaws)}
+    # All rows in one pass: looked up one by one, each would walk the text from its start.
     document.locate((index,) for index in range(len(document.value) if is_list else 0))
     for index, value in enumerate(document.value if is_list else [document.value]):
         place = document.place(document.offset((index,) if is_list else ()))
@@ -134,7 +135,7 @@ def _checked_header(header: list[str], name: str) -> list[str]:
     return header
 
 
-def _csv_row(header: list[str], cells: list[str]) -> JsonObject | UnreadableLine:
+def _csv_row(header: list[str], cells: list[str]) -> Mapping[str, object] | UnreadableLine:
     if len(cells) != len(header):
         return UnreadableLine(f"{len(cells)} cells under a header of {len(header)}")
     try:
@@ -163,14 +164,14 @@ def _parquet_rows(file: Path) -> Iterator[SourceLine]:
         raise SourceUnreadable(f"cannot read '{file}': {problem}", hint="check the path and that the file is Parquet") from problem
 
 
-def _plain_row(row: Mapping[str, object]) -> JsonObject | UnreadableLine:
+def _plain_row(row: Mapping[str, object]) -> Mapping[str, object] | UnreadableLine:
     try:
         return {name: _plain(value) for name, value in row.items()}
     except (TypeError, ValueError) as problem:
         return UnreadableLine(f"a cell has no JSON form: {problem}")
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Convert a value to JSON types; NaN is how tables write a missing number."""
     if isinstance(value, float):
         if math.isinf(value):
@@ -180,7 +181,8 @@ def _plain(value: object) -> Any:
         return {str(name): _plain(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(member) for member in value]
-    return msgspec.to_builtins(value)
+    found: object = msgspec.to_builtins(value)
+    return found
 
 
 _READERS: dict[str, Callable[[OpenSource], Iterator[SourceLine]]] = {

@@ -122,6 +122,7 @@ def read_files(
     names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
 ) -> ImportResult:
     """Read files of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
+    # Loaded by name: parsers of other tools' files are an optional part, which the core must not import.
     importers = cast("ImporterSet", load_integration("importers", user="an import"))
     if form is not None and form not in importers.READERS:
         raise UsageProblem(f"there is no format {form!r}", hint=f"formats: {', '.join(importers.READERS)}")
@@ -139,6 +140,7 @@ def read_files(
 
 def _response(item: ImportedItem) -> bytes:
     """Encode one answer; empty for an item without one, or with an error, which cannot be graded."""
+    # The text of an error is not an answer: graded, it would count as a wrong one.
     if item.answer is None or item.error_code:
         return b""
     row = {"example_id": item.question.id, "candidate_name": item.candidate, "response_text": item.answer.text}

@@ -89,6 +89,7 @@ class ImportBuffer:
         self._first: list[ImportSource] = []
         self._origins = array("I")
         self._uses = array("I")
+        # Logs of other tools reach gigabytes. Items are kept on disk, and memory holds a digest and an offset for each.
         self._questions: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the intake
         self._items: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the intake
         for spool in (self._questions, self._items):
@@ -184,6 +185,7 @@ class ImportBuffer:
 def _merged(earlier: ImportedItem, item: ImportedItem) -> ImportedItem | None:
     """Merge the scores of other scorers into an answer; None for another answer, or for the same scorers."""
     known = {mark.scorer for mark in earlier.marks}
+    # Tools write one line per scorer: the same answer with another scorer is the same item, anything else a repetition.
     if not item.marks or not known.isdisjoint(mark.scorer for mark in item.marks) or earlier.answer != item.answer:
         return None
     return msgspec.structs.replace(earlier, marks=(*earlier.marks, *item.marks))

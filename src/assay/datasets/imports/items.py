@@ -2,7 +2,6 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -94,6 +93,7 @@ class ImportSource:
 
     def __init__(self, name: str) -> None:
         """Open the file; raises SourceUnreadable if that fails, UsageProblem for standard input."""
+        # The manifest names an imported file by its hash, and lets others verify it; a pipe leaves nothing to compare.
         if name == "-":
             raise UsageProblem("an import cannot be read from standard input", hint="name a file, whose hash the run will keep")
         self.name = name
@@ -148,7 +148,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[SourceCounts, ...]
     remarks: tuple[ConversionNote, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Convert to plain values, with totals over the sources."""
         totals = {name: sum(getattr(counts, name) for counts in self.sources) for name in ("read", "emitted", "invalid", "skipped")}
         return {**msgspec.to_builtins(self), "totals": totals}
@@ -168,11 +168,11 @@ class ImportState:
         """Missing parts of files that the other tool has not finished, one sentence each."""
         self._versions: dict[str, None] = {}
         self._times: dict[str, None] = {}
-        self._parameters: dict[str, dict[str, Any]] = {}
+        self._parameters: dict[str, dict[str, object]] = {}
 
     @property
     def version(self) -> str:
-        """Of the tool; all of them where the files come from several."""
+        """Return the version of the tool; all versions if the files come from several."""
         return ", ".join(self._versions)
 
     @property
@@ -185,15 +185,16 @@ class ImportState:
         self._versions |= {version: None} if version else {}
         self._times |= {created_at: None} if created_at else {}
 
-    def note_parameters(self, candidate: str, given: dict[str, Any]) -> None:
+    def note_parameters(self, candidate: str, given: dict[str, object]) -> None:
         """Record the sampling parameters of one request, or of a whole file; values that differ between requests are dropped."""
+        # A run has one set of parameters; one that differs between requests is left out rather than guessed.
         known = self._parameters.setdefault(candidate, given)
         for name in known.keys() | given.keys():
             if known.get(name) is not _DIFFERS and known.get(name) != given.get(name):
                 known[name] = _DIFFERS
             self.leave_out(f"{name}, which differs between requests", int(known.get(name) is _DIFFERS))
 
-    def parameters_of(self, candidate: str) -> dict[str, Any]:
+    def parameters_of(self, candidate: str) -> dict[str, object]:
         """Return the sampling parameters that all requests of a candidate share."""
         return {name: value for name, value in self._parameters.get(candidate, {}).items() if value is not _DIFFERS}
 

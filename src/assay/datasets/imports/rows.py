@@ -67,6 +67,7 @@ class DatasetRows:
         tally = ConversionCounts(self.name)
         questions = [question.id for question in self._intake.questions()]
         document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=DocumentNaming())
+        # Rejected questions leave no gap in the document, so rows are numbered by what it finally holds.
         places = {record["record_id"]: place for place, record in enumerate(document["records"])}
         reasons = {remark.record_id: remark.reason for remark in tally.remarks if remark.action == "invalid"}
         for record, question_id in enumerate(questions):
@@ -109,6 +110,7 @@ class DatasetRows:
         tally, uses = self._intake.origin(record), self._intake.uses(record)
         tally.emitted -= uses
         tally.refuse(reason, record_id=question_id)
+        # One question may have many answers, and with it all of them are lost.
         tally.invalid += uses - 1
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -17,7 +17,7 @@ from assay.core.open_fields import FieldCounter
 from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import Location
 from assay.datasets.legal_eval_v1 import rules
-from assay.datasets.legal_eval_v1.fast import KIND, CleanRow, clean_rows, has_rubric, warning_kinds
+from assay.datasets.legal_eval_v1.fast import ROW_SCHEMA, CleanRow, LegalEvalRow, clean_rows, has_rubric, warning_kinds
 from assay.datasets.parsing.checks import NO_ROWS, FindingList, add_used_id, check_flaws, outcome_of
 from assay.datasets.parsing.config import Progress, ReadOptions, ValidationConfig, no_progress
 from assay.datasets.parsing.fast_path import FastPath
@@ -74,12 +74,13 @@ class _LegalEvalReader:
         self.issues = issues
         self.total = 0
         self.rejected = IndexSet()
-        self._fast_path = FastPath(KIND)
+        self._fast_path = FastPath(ROW_SCHEMA)
         self._hasher = RecordHasher()
         self._digests = bytearray() if hashes else None
         # Imported lazily: validation itself does not need it.
         self._linter = import_module("assay.datasets.parsing.rubric_lint").RubricLinter() if lint else None
         self._next_line = 1
+        # A file may have millions of rows, and ids must be unique over all of them; a set of strings would take most of the memory.
         self._ids = KeyIndex()
         self._rows = array("I")
         self._lines = array("I")
@@ -90,6 +91,7 @@ class _LegalEvalReader:
 
     def steps(self, source: Source, progress: Progress) -> Iterator[_CheckedBlock]:
         """Check the whole file, block by block."""
+        # An indented document would otherwise give one syntax error for each of its lines.
         spread = _spread_document(source)
         if spread is not None:
             self.total = 1
@@ -133,13 +135,13 @@ class _LegalEvalReader:
             return bytes.fromhex(sha256_hex(canonical_json(row)))
         return self._hasher.digest(content)
 
-    def _lint(self, rows: dict[int, Any], start: int, lines: Callable[[], Sequence[TextLine]]) -> None:
+    def _lint(self, rows: dict[int, LegalEvalRow], start: int, lines: Callable[[], Sequence[TextLine]]) -> None:
         """Lint the rubrics of clean rows, by their index; `lines` gives those of their block, which begins at `start`."""
         if self._linter is not None:
             graded = {index: row for index, row in rows.items() if has_rubric(row) and index not in self.rejected}
             self._linter.lint_rows(graded, lambda index: lines()[index - start])
 
-    def _accept(self, rows: list[Any]) -> bool:
+    def _accept(self, rows: list[LegalEvalRow]) -> bool:
         """Accept clean rows on the next lines, unless one of them needs its line."""
         ids = [row.id for row in rows]
         kinds = [kind for row in rows if row.messages is not UNSET for kind in warning_kinds(row)]
@@ -166,7 +168,7 @@ class _LegalEvalReader:
         else:
             self._count_fields([clean.row])
 
-    def _count_fields(self, rows: list[Any]) -> None:
+    def _count_fields(self, rows: list[LegalEvalRow]) -> None:
         """Count the fields of clean rows that no model is sent; clean rows have no unknown member."""
         metadata = [row.metadata for row in rows if row.metadata is not UNSET]
         unsent = [1 for members in metadata if len(members) > MAX_SENT_METADATA or has_unsent_metadata(members)]
@@ -193,6 +195,7 @@ class _LegalEvalReader:
                 # As it was checked: nulls that count as absent are gone.
                 self._linter.lint_row(index, line, row=document.value)
         self._warn({rules.warning_kind(finding) for finding in found if finding.severity == "warning"}, line, index)
+        # Warnings are reported once per kind and file, and not with their rows.
         found.discard(lambda finding: finding.severity == "warning")
         self.issues.note(found, document, RecordContext(index, row_id, start=Location(line.number, 1)))
 
@@ -212,6 +215,7 @@ class _LegalEvalReader:
     def _warn(self, kinds: Iterable[str], line: TextLine, index: int) -> None:
         """Report each kind of warning once with a count: what is odd in one row tends to be odd in every row."""
         new: set[str] = set()
+        # The number of kinds is bounded too: a dataset may have another unknown field in every row.
         for kind in kinds:
             if kind not in self._warned_rows and len(self._warned_rows) >= MAX_LISTED:
                 self.issues.unlisted[kind.partition(".")[0], "warning"] += 1
@@ -253,6 +257,7 @@ class _LegalEvalReader:
             open_issues=lambda: _all_issues(source, config),
             fields=self.fields.counts(),
         )
+        # Computed while the rows were in memory, so that a run need not decode the file a second time for its hashes.
         report.digests = None if self._digests is None else bytes(self._digests)
         return report
 
@@ -261,14 +266,14 @@ def _rejected(source: Source, rejected: Container[int]) -> Iterator[tuple[int, b
     return ((index, line.text) for index, line in enumerate(filled_lines(source)) if index in rejected)
 
 
-def _records(source: Source, total: int, rejected: Container[int], config: ValidationConfig) -> Iterator[tuple[Case, Any]]:
+def _records(source: Source, total: int, rejected: Container[int], config: ValidationConfig) -> Iterator[tuple[Case, object]]:
     hasher = RecordHasher()
     for index, line in enumerate(islice(filled_lines(source), total)):
         if index not in rejected:
             yield _record(line, index, hasher, config)
 
 
-def _record(line: TextLine, index: int, hasher: RecordHasher, config: ValidationConfig) -> tuple[Case, Any]:
+def _record(line: TextLine, index: int, hasher: RecordHasher, config: ValidationConfig) -> tuple[Case, object]:
     row, record_sha256 = hasher.read(line.content)
     if config.null_as_absent and drop_nulls(row, LEGAL_ROW):
         record_sha256 = sha256_hex(canonical_json(row))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence, Sized
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import orjson
@@ -44,7 +44,8 @@ class _LegalEvalChoice(msgspec.Struct, gc=False, kw_only=True):
     text: _Filled
 
 
-class _LegalEvalRow(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
+# Members stand in the order of their names, so that a row is written as RFC 8785 wants without sorting.
+class LegalEvalRow(msgspec.Struct, gc=False, kw_only=True, forbid_unknown_fields=True):
     """A row of any task: a union takes longer to decode, and attributes of one type are faster to read."""
 
     attachments: list[_LegalEvalAttachment] | UnsetType = UNSET
@@ -66,9 +67,9 @@ class CleanRow(msgspec.Struct, frozen=True, gc=False):
     """An accepted row, as far as the fast path reads it."""
 
     id: str
-    warned: tuple[str, ...] = ()
+    warned: tuple[str, ...]
     """Kinds of warnings that the exact rules have for the row."""
-    row: Any = None
+    row: LegalEvalRow
     """Decoded row."""
     uses: tuple[FieldUse, ...] = ()
     """Fields that no model is sent, for a row with unknown members."""
@@ -77,26 +78,27 @@ class CleanRow(msgspec.Struct, frozen=True, gc=False):
 _ODD_ESCAPE = re.compile(rb"\\u00(?:00|22)")
 
 
-def clean_rows(fast_path: FastPath[Any], lines: Sequence[bytes]) -> list[CleanRow | None]:
+def clean_rows(fast_path: FastPath[LegalEvalRow], lines: Sequence[bytes]) -> list[CleanRow | None]:
     """Return the clean row of each line; None sends a line to the exact rules."""
     rows = fast_path.clean_rows(lines)
     return [
-        _with_unknown(line) if row is None else CleanRow(row.id, warning_kinds(row), row)
+        _clean_with_unknown(line) if row is None else CleanRow(row.id, warning_kinds(row), row)
         for line, row in zip(lines, rows, strict=True)
     ]
 
 
-def _with_unknown(line: bytes) -> CleanRow | None:
+def _clean_with_unknown(line: bytes) -> CleanRow | None:
     """Read a row that is clean except for unknown fields, which are allowed; None if a name appears twice."""
     if len(line) > LARGE_BYTES or may_outgrow(line):
         return None
     try:
         members = orjson.loads(line)
         unknown = rules.unknown_fields(members) if type(members) is dict else []
+        # Equal numbers of quotation marks prove that no name appeared twice, unless one is written as \u0022.
         if not unknown or line.count(b'"') != orjson.dumps(members).count(b'"') or _ODD_ESCAPE.search(line):
             return None
         known = {name: members[name] for name in rules.FIELDS if name in members}
-        row = msgspec.convert(known, _LegalEvalRow)
+        row = msgspec.convert(known, LegalEvalRow)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, msgspec.ValidationError):
         return None
     kinds = (f"unsupported_field.{name}" for name in unknown)
@@ -104,12 +106,12 @@ def _with_unknown(line: bytes) -> CleanRow | None:
     return CleanRow(row.id, (*kinds, *warning_kinds(row)), row, tuple(legal_uses(members))) if is_clean else None
 
 
-def has_rubric(row: _LegalEvalRow) -> bool:
+def has_rubric(row: LegalEvalRow) -> bool:
     """Return whether a row is graded by a rubric."""
     return row.task_type == "rubric_qa"
 
 
-def warning_kinds(row: _LegalEvalRow) -> tuple[str, ...]:
+def warning_kinds(row: LegalEvalRow) -> tuple[str, ...]:
     """List the warnings of a row whose messages and prompt differ: the messages are sent, the prompt is shown."""
     if row.messages is UNSET:
         return ()
@@ -124,8 +126,9 @@ def warning_kinds(row: _LegalEvalRow) -> tuple[str, ...]:
 class _RowParts:
     """Parts of many rows, each kind in one list: checking a whole list costs a fraction of checking each row."""
 
-    def __init__(self, rows: Sequence[_LegalEvalRow]) -> None:
-        of_task: dict[str, list[_LegalEvalRow]] = {"rubric_qa": [], "reference_qa": [], "mcq": []}
+    def __init__(self, rows: Sequence[LegalEvalRow]) -> None:
+        # Fields of another task are not collected and so not counted: a row that has one holds more strings than expected.
+        of_task: dict[str, list[LegalEvalRow]] = {"rubric_qa": [], "reference_qa": [], "mcq": []}
         for row in rows:
             of_task[row.task_type].append(row)
         self.rows = rows
@@ -163,6 +166,7 @@ class _RowParts:
 
     def _have_clean_ids(self) -> bool:
         """Check the ids of criteria and choices: the same few occur in many rows, so that few are compared."""
+        # Sets, because ids such as c1 to c9 repeat from row to row and are checked for blanks once.
         criteria = [{item.id for item in rubric} for rubric in self.rubrics]
         choices = [{choice.id for choice in offer} for offer in self.offers]
         return (
@@ -190,9 +194,10 @@ class _RowParts:
         doubtful = [rubric for rubric in self.rubrics if rubric[0].weight is not UNSET and rubric[0].weight <= 0]
         return all(any(item.weight is UNSET or item.weight > 0 for item in rubric) for rubric in doubtful)
 
-    def written(self) -> StringCounts:
+    def count_strings(self) -> StringCounts:
         """Count ten strings in every row, names and texts of optional fields, a name for each list, and strings in lists."""
         samples = [row.reference_answers for row in self.graded if row.reference_answers is not UNSET]
+        # A pair is a name and a text; the five are dataset, id, prompt, schema_version and task_type, which every row has.
         pairs = 5 * len(self.rows) + 2 * (len(self.criteria) + len(self.choices) + len(self.messages)) + len(self.attachments)
         pairs += len([1 for row in self.rows if row.context is not UNSET])
         pairs += len([1 for item in self.criteria if item.description is not UNSET])
@@ -204,9 +209,9 @@ class _RowParts:
         return StringCounts(2 * pairs + singles, self.metadata, self.weighted)
 
 
-def _proved(rows: Sequence[_LegalEvalRow]) -> StringCounts | None:
+def _count_strings(rows: Sequence[LegalEvalRow]) -> StringCounts | None:
     parts = _RowParts(rows)
-    return parts.written() if parts.are_clean() else None
+    return parts.count_strings() if parts.are_clean() else None
 
 
-KIND = RowSchema(msgspec.json.Decoder(_LegalEvalRow), b"{}", _proved, "weight")
+ROW_SCHEMA = RowSchema(msgspec.json.Decoder(LegalEvalRow), b"{}", _count_strings, "weight")

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -30,6 +30,7 @@ from assay.datasets.parsing.record_fields import LEGAL_ROW, drop_nulls
 SCHEMA_VERSION = "legal_eval_v1"
 ROLES = ("user", "assistant", "system")
 TASK_FIELDS = ("rubric", "reference_answers", "choices", "correct_choice_ids")
+# Tables of the contract's task types; `reference_answers` is optional for a rubric and therefore in neither.
 FORBIDDEN = {
     "rubric_qa": ("choices", "correct_choice_ids"),
     "reference_qa": ("rubric", "choices", "correct_choice_ids"),
@@ -49,6 +50,7 @@ _MESSAGE = '{"role": "user", "content": "..."}'
 _ATTACHMENT = '{"path": "a/b.pdf"}'
 _CRITERION = '{"id": "c1", "title": "...", "weight": 1}'
 _CHOICE = '{"id": "A", "text": "..."}'
+# Attachments are read and sent to a provider: a path of an untrusted dataset must not reach any other file.
 _OUTSIDE = re.compile(r"^(?:[/\\~]|[A-Za-z][A-Za-z0-9+.-]*:)|(?:^|[/\\])\.\.(?:[/\\]|$)|\\|\x00")
 """Absolute, home, drive, URL, UNC and parent paths, and backslashes, which are separators on one system only."""
 
@@ -104,6 +106,7 @@ def _is_null(found: FindingList, members: Mapping[str, object], field: str) -> b
 
 
 def _check_messages(found: FindingList, members: Mapping[str, object]) -> None:
+    # The contract forbids null nowhere explicitly. For optional lists it is what exports write, so it is only a warning.
     if "messages" not in members or _is_null(found, members, "messages"):
         return
     messages = array_at(found, members["messages"], ("messages",), like=f"[{_MESSAGE}, ...]")
@@ -130,7 +133,7 @@ def _check_message(found: FindingList, value: object, path: Path) -> None:
         filled_at(found, message["content"], (*path, "content"))
 
 
-def _check_last_message(found: FindingList, messages: list[Any], prompt: object) -> None:
+def _check_last_message(found: FindingList, messages: Sequence[object], prompt: object) -> None:
     """Compare the last message with the prompt: messages are sent, the prompt is for display and for the judge."""
     last = messages[-1]
     path: Path = ("messages", len(messages) - 1)
@@ -156,6 +159,7 @@ def _check_attachments(found: FindingList, members: Mapping[str, object]) -> Non
     if "attachments" not in members or _is_null(found, members, "attachments"):
         return
     attachments = array_at(found, members["attachments"], ("attachments",), like=f"[{_ATTACHMENT}, ...]")
+    # Whether the file exists is not asked here: the dataset may be validated on another machine than it is run on.
     for index, value in enumerate(attachments or ()):
         path: Path = ("attachments", index)
         attachment = object_at(found, value, path, like=_ATTACHMENT)
@@ -200,6 +204,7 @@ def _check_task(found: FindingList, members: Mapping[str, object]) -> None:
     for field in REQUIRED[task]:
         if field not in members:
             found.missing((field,), hint=f"a row of {task} needs it")
+    # Also when it is null: the contract forbids the field, and null_as_absent is there for exports.
     for field in FORBIDDEN[task]:
         if field in members:
             found.add(
@@ -234,6 +239,7 @@ def _check_rubric(found: FindingList, value: object) -> None:
         if type(criterion) is dict:
             check_unique(found, criterion.get("id"), ("rubric", index, "id"), first)
             weights.append(criterion.get("weight", 1.0))
+    # A warning: negative weights are legal, but without a positive one no score from 0 to 1 can be formed.
     if weights and all(type(weight) in (int, float) for weight in weights) and not any(weight > 0 for weight in weights):
         found.warn(
             "suspicious_value",
@@ -258,8 +264,8 @@ def _check_criterion(found: FindingList, value: object, path: Path) -> None:
         _check_weight(found, criterion["weight"], (*path, "weight"))
 
 
-def _check_weight(found: FindingList, value: Any, path: Path) -> None:
-    if type(value) not in (int, float):
+def _check_weight(found: FindingList, value: object, path: Path) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         message = f"weight must be a number, not {type_name(value)}"
         found.add("invalid_field_type", path, message, hint=retype_hint("a number", value, like="1.0"))
     elif not _is_finite(value):
@@ -294,6 +300,7 @@ def _check_choices(found: FindingList, members: Mapping[str, object]) -> None:
         return
     if not correct:
         found.add("value_out_of_range", ("correct_choice_ids",), "correct_choice_ids is empty; at least one is needed")
+    # Built once and cut: with many choices and many wrong ids the hints alone took quadratic time.
     known = "" if ids is None else f"choices are {', '.join(islice(ids, MOST_NAMED))[:80]}"
     for index, choice_id in enumerate(correct):
         path: Path = ("correct_choice_ids", index)
@@ -335,6 +342,7 @@ def to_case(row: JsonObject, index: int, *, record_sha256: str) -> Case:
         task=TASKS[row["task_type"]],
         dataset=row["dataset"],
         prompt=row["prompt"],
+        # `or ()` because null and an empty list are read as absent, with a warning.
         messages=tuple([Message(message["role"], message["content"]) for message in row.get("messages") or ()]),
         model_context=row.get("context", ""),
         references=tuple(row.get("reference_answers") or ()),

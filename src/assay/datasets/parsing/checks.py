@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from msgspec.structs import replace
 
-from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED, Finding, Issue, Path, Severity, path_text
 from assay.core.report import Outcome, RecordCounts
 from assay.core.strict_json import ParsedDocument, ParseProblem
@@ -27,6 +26,7 @@ MOST_CHARACTERS = 80
 """Of a word that is compared with others."""
 MOST_WORDS = 6
 """Words that a hint names."""
+# batch_v1 forbids control characters without listing them: C0 without tab and line breaks, DEL and C1.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 
@@ -45,6 +45,7 @@ class FindingList(list[Finding]):
 
     def append(self, finding: Finding) -> None:
         """Add a finding; beyond the first ones of its severity, only its code is counted."""
+        # One record may hold a million bad values. Further ones are counted by code, so that no total is wrong.
         if self._listed[finding.severity] < MAX_LISTED:
             self._listed[finding.severity] += 1
             super().append(finding)
@@ -86,6 +87,7 @@ class FindingList(list[Finding]):
         name = name_of(path) if path else self._whole
         hint = retype_hint(expected, value, like=like)
         if value is None and path and path[-1] not in self._required:
+            # "Write it like ..." would suggest inventing a value for a field that may be absent.
             hint = f"leave {'the field' if isinstance(path[-1], str) else 'it'} out instead of writing null"
         self.add("invalid_field_type", path, f"{name} must be {expected}, not {type_name(value)}", hint=hint)
 
@@ -103,6 +105,7 @@ def type_name(value: object) -> str:
 def retype_hint(expected: str, value: object, *, like: str = "") -> str:
     """Describe how to write the value as the expected type, or give an example; no text is repeated, since it may be a secret."""
     match expected, value:
+        # A column of a table often holds JSON as text.
         case (("an object" | "an array"), str()) if _HOLDS_JSON.match(value):
             return "write the value itself, not a text that holds it"
         case "an array", str() | int() | float() if not like and type(value) is not bool:
@@ -138,7 +141,7 @@ def name_of(path: Path) -> str:
     return path_text(path) or "the document"
 
 
-def object_at(found: FindingList, value: object, path: Path, *, like: str = "") -> JsonObject | None:
+def object_at(found: FindingList, value: object, path: Path, *, like: str = "") -> dict[str, object] | None:
     """Return the value as an object, or report another type and return None; `like` is an example of one."""
     if type(value) is dict:
         return value
@@ -146,7 +149,7 @@ def object_at(found: FindingList, value: object, path: Path, *, like: str = "") 
     return None
 
 
-def array_at(found: FindingList, value: object, path: Path, *, like: str = "") -> list[Any] | None:
+def array_at(found: FindingList, value: object, path: Path, *, like: str = "") -> list[object] | None:
     """Return the value as an array, or report another type and return None; `like` is an example of one that holds objects."""
     if type(value) is list:
         return value
@@ -323,6 +326,7 @@ def check_flaws(found: FindingList, document: ParsedDocument, path: Path, *, who
 def add_flaws(found: FindingList, flaws: Iterable[ParseProblem], path: Path) -> None:
     """Report some problems of a document's text, as `check_flaws` does."""
     listed = list(flaws)
+    # The parser put 0 in the place of a number that does not fit, and the rules must not complain about that 0.
     unread = {("value_out_of_range", (*path, *flaw.path)) for flaw in listed if flaw.code == "value_out_of_range"}
     if unread:
         found.discard(lambda finding: finding.severity == "error" and (finding.code, finding.path) in unread)
@@ -336,6 +340,7 @@ def depth_of(value: object, limit: int) -> int:
     """Return the nesting of containers, counted no further than `limit` + 1."""
     depth = 0
     level = [value]
+    # Level by level, because recursion on hostile depth would end in a RecursionError.
     while depth <= limit and (containers := [member for member in level if type(member) is dict or type(member) is list]):
         depth += 1
         level = [member for container in containers for member in (container.values() if type(container) is dict else container)]

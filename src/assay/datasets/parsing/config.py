@@ -6,13 +6,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.datasets.parsing.checks import nearest
 from assay.datasets.parsing.formats import parse_yaml
 from assay.datasets.parsing.source import open_source
 
 
+# The names up to allow_empty_messages are those of conversation_v1, whose documents show them as Python arguments.
 class ValidationConfig(msgspec.Struct, kw_only=False):
     """Limits and switches; the defaults are those of the contracts."""
 
@@ -71,6 +71,7 @@ _NESTED = {
 def check_config(config: ValidationConfig) -> ValidationConfig:
     """Return valid settings unchanged; raises UsageProblem that lists everything wrong with them."""
     try:
+        # A struct made in Python is not checked by its constructor; the way through plain values does it.
         msgspec.convert(msgspec.to_builtins(config), ValidationConfig)
     except msgspec.ValidationError as problem:
         raise UsageProblem(f"bad setting: {problem}", hint="docs/reference/contracts.md#settings lists them") from problem
@@ -103,6 +104,7 @@ def _bad_lists(config: ValidationConfig) -> list[str]:
 
 def load_config(path: str | Path) -> ValidationConfig:
     """Read the settings in a YAML or JSON file; raises UsageProblem that names every bad key and the nearest known one."""
+    # One parser for both formats: JSON is YAML.
     document = parse_yaml(bytes(open_source(path).buffer()))
     for flaw in document.flaws:
         place = document.place(flaw.offset)
@@ -118,14 +120,14 @@ def load_config(path: str | Path) -> ValidationConfig:
     return check_config(config)
 
 
-def changed_settings(config: ValidationConfig) -> JsonObject:
+def changed_settings(config: ValidationConfig) -> dict[str, object]:
     """Return the settings that differ from the defaults, as plain values."""
     default = msgspec.to_builtins(ValidationConfig())
     return {name: value for name, value in msgspec.to_builtins(config).items() if value != default[name]}
 
 
-def _flat(values: Mapping[str, object], path: str | Path) -> JsonObject:
-    flat: JsonObject = {}
+def _flat(values: Mapping[str, object], path: str | Path) -> dict[str, object]:
+    flat: dict[str, object] = {}
     unknown: list[str] = []
     for key, value in values.items():
         if key in _NESTED and isinstance(value, dict):

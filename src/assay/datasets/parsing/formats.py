@@ -20,6 +20,7 @@ def sniff_format(source: Source) -> Format:
         return source.format
     head = source.head()
     start = head.lstrip()[:1]
+    # YAML allows brackets too; a name without quotes is what JSON never has.
     if start not in (b"[", b"{") or _BARE_KEY.match(head):
         return "yaml"
     lines = filled_lines(source)
@@ -44,6 +45,7 @@ class FormatGuess(msgspec.Struct, frozen=True):
     tried: str = ""
 
 
+# Not a parser: the text may be cut off or invalid, and its contract must be recognised all the same.
 _NAME_OR_BRACKET = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*:)?|\Z)|[\[\]{}]', re.DOTALL)
 """A string, which may be cut off at the end of the text, or a bracket."""
 _RUN_MEMBER = re.compile(r"""(?m)(?:^|[{,])[ \t]*["']?(?:candidates|datasets|judges|providers|run)["']?\s*:""")
@@ -145,6 +147,7 @@ def _contract_of(text: bytes) -> ContractId | None:
         return "legal_eval_v1"
     if "records" in names and names & {"dataset_id", "dataset_version", "schema_version"}:
         return "batch_v1"
+    # In this order: `turn_id` belongs to one contract alone, while `records` and `record_id` are common words.
     signs: dict[str, ContractId] = {
         "turn_id": "conversation_v1",
         "speaker": "conversation_v1",
@@ -174,6 +177,7 @@ def first_members(text: bytes) -> dict[str, int]:
             if match.group(2) and depth == level:
                 starts.setdefault(match.group(1).decode("utf-8", "replace"), match.end())
             continue
+        # The first object may be in an array, so its depth is noted when it opens.
         depth += 1 if token in b"[{" else -1
         if token == b"{" and not level:
             level = depth

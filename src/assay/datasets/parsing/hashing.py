@@ -19,6 +19,7 @@ _LONGEST = 1e16
 """Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
 _SHORTEST = 1e-4
 """From here on no JSON writer uses an exponent."""
+# In UTF-8 only characters above U+FFFF begin with these bytes.
 _ASTRAL_LEADS = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 
 _BACKSLASH = 0x5C
@@ -35,6 +36,7 @@ class FloatHook:
         """True if orjson writes every float so far as RFC 8785 demands."""
 
     def __call__(self, literal: str) -> float | int:
+        # The hook is called with the literal, so it sees every float before the decoder makes one.
         value = float(literal)
         size = abs(value)
         if value.is_integer() and size < _LONGEST:
@@ -67,6 +69,7 @@ class RecordHasher:
         """Return value and hash of a JSON text that is known to be valid, decoded once if that gives both."""
         value = self._read(content)
         digest = self._digest(value, content)
+        # The caller gets 1.0 as it was written: only the hash needs it as an integer.
         return HashedJson(msgspec.json.decode(content) if self._floats.integral else value, digest.hex())
 
     def sha256(self, content: bytes) -> str:
@@ -77,9 +80,10 @@ class RecordHasher:
         """Return the hash as 32 bytes."""
         return self._digest(self._read(content), content)
 
-    def _read(self, content: bytes) -> Any:
+    def _read(self, content: bytes) -> object:
         self._floats.reset()
-        return self._decode(content)
+        value: object = self._decode(content)
+        return value
 
     def _digest(self, value: object, content: bytes) -> bytes:
         try:
@@ -101,10 +105,11 @@ class ValueScan(NamedTuple):
     """True if msgspec, which sorts names like orjson, writes them as RFC 8785 demands."""
 
 
-def scan_values(values: list[Any]) -> ValueScan:
+def scan_values(values: list[object]) -> ValueScan:
     """Scan values level by level: all values of one depth together cost a fraction of each alone."""
     strings, are_plain = 0, True
     while values:
+        # One pass in C tells which kinds occur, and spares the comprehensions for those that do not.
         types = set(map(type, values))
         floats = [value for value in values if type(value) is float] if float in types else []
         objects = [value for value in values if type(value) is dict] if dict in types else []
@@ -118,7 +123,7 @@ def scan_values(values: list[Any]) -> ValueScan:
     return ValueScan(strings, are_plain)
 
 
-def settle_whole_floats(holders: list[Any], name: str) -> bool:
+def convert_whole_floats(holders: Sequence[object], name: str) -> bool:
     """Make whole floats integers in the named attribute; returns whether msgspec now writes all as RFC 8785 demands."""
     get = attrgetter(name)
     floats = [number for number in map(get, holders) if type(number) is float]
@@ -153,6 +158,7 @@ def text_has_astral_name(text: bytes) -> bool:
     """Return what `has_astral_name` does for a value in compact JSON, without reading most of it."""
     for lead in _ASTRAL_LEADS:
         at = text.find(lead)
+        # Names are found by the colon after their closing quotation mark, which compact JSON has without a space.
         while at >= 0:
             end = text.index(b'"', at)
             if text[end - 1] == _BACKSLASH:
@@ -193,6 +199,7 @@ class KeyIndex:
     """
 
     def __init__(self, *, few: int = FEW) -> None:
+        # Hashes of text depend on a secret of the process, so no file can choose ids that collide.
         self._limit = few
         self._few: dict[str, int] | None = {}
         self._hashes = array("q")
@@ -217,6 +224,7 @@ class KeyIndex:
         slot = self._slot(key)
         if self._slots[slot]:
             return False
+        # The keys themselves are not kept: ids of a million rows would take more memory than everything else.
         self._hashes.append(hash(key))
         self._checks.append(hash(_prefixed(key)) & _CHECK)
         self._slots[slot] = len(self)
@@ -228,6 +236,7 @@ class KeyIndex:
         slots, hashed = self._slots, hash(key)
         mask, step = len(slots) - 1, hashed >> _STEP_BITS | 1
         slot = hashed & mask
+        # Double hashing: with linear probing, keys that want neighbouring slots would form long runs.
         while number := slots[slot]:
             if self._hashes[number - 1] == hashed and self._checks[number - 1] == hash(_prefixed(key)) & _CHECK:
                 break
@@ -238,7 +247,7 @@ class KeyIndex:
         """Add keys; if one was added before, or occurs twice among them, add none and return False."""
         if self._few is not None:
             if len(self._few) + len(keys) <= self._limit:
-                return _added(self._few, keys)
+                return _add_new(self._few, keys)
             first, self._few = list(self._few), None
             self.add_all(first)
         before = len(self)
@@ -278,7 +287,7 @@ class KeyIndex:
         return True
 
 
-def _added(numbers: dict[str, int], keys: Sequence[str]) -> bool:
+def _add_new(numbers: dict[str, int], keys: Sequence[str]) -> bool:
     if len(set(keys)) < len(keys) or not numbers.keys().isdisjoint(keys):
         return False
     numbers.update(zip(keys, range(len(numbers), len(numbers) + len(keys)), strict=True))
@@ -302,6 +311,7 @@ class IndexSet:
 
     def add(self, index: int) -> None:
         """Add an index."""
+        # A bit per record, since a file may have millions, and all of them may be bad.
         at, bit = index >> 3, 1 << (index & 7)
         if at >= len(self._bits):
             # Over-allocate, so that growing by one index at a time stays linear.

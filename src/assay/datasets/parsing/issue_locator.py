@@ -24,6 +24,7 @@ class RecordContext(msgspec.Struct, frozen=True):
 
 def locate_issue(finding: Finding, document: ParsedDocument, record: RecordContext) -> Issue:
     """Build the issue of a finding in the text of one record."""
+    # A problem of the text itself knows its place; a broken rule only knows a path, which is looked up.
     offset = finding.offset
     if offset is None:
         offset = document.offset(finding.path[len(record.path) :], on_key=finding.on_key)
@@ -50,6 +51,7 @@ def locate_issue(finding: Finding, document: ParsedDocument, record: RecordConte
 def locate_issues(found: Sequence[Finding], document: ParsedDocument, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
     """Build the issues of many findings; their locations are found in one pass."""
     records = [record_of(finding) for finding in found]
+    # One walk over the text for all of them: one for each took quadratic time for records with many problems.
     document.locate(
         [finding.path[len(record.path) :] for finding, record in zip(found, records, strict=True) if finding.offset is None]
     )
@@ -66,6 +68,7 @@ class IssueList:
         """Codes and severities of the issues that are counted only."""
         self.dataset_errors = 0
         """Errors of the source as a whole, listed or not."""
+        # More errors than warnings: each of 50,000 records may be a duplicate, and every error has to be fixed.
         self._room = {"error": MAX_ERRORS, "warning": MAX_LISTED} if is_bounded else None
         self._listed = {"error": 0, "warning": 0}
 

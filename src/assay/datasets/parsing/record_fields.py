@@ -42,6 +42,7 @@ def drop_nulls(value: object, fields: Fields, path: Path = ()) -> list[Path]:
     if type(value) is not dict:
         return []
     dropped: list[Path] = []
+    # A list of the names first, because members are deleted while it is walked.
     for name in [name for name in fields if name in value]:
         if value[name] is None:
             del value[name]
@@ -62,6 +63,7 @@ def drop_turn_nulls(turn: object, optional: Iterable[str], path: Path = ()) -> l
     if type(turn) is not dict:
         return []
     nulls = [name for name in optional if name in turn and turn[name] is None]
+    # Without a tool, a null output is an empty column of a table.
     has_tool = turn.get("tool_used") is not None
     dropped = [name for name in nulls if not (name == "tool_output" and has_tool)]
     for name in dropped:
@@ -113,6 +115,7 @@ def has_unsent_metadata(metadata: Mapping[str, Any]) -> bool:
     if "policy_id" not in metadata:
         return bool(metadata)
     sent = SENT_METADATA.get(metadata["policy_id"], ())
+    # `policy_id` chooses how a row is prompted and graded, so it does not count as unsent.
     return len(metadata) > 1 + sum(name in metadata for name in sent) if sent else len(metadata) > 1
 
 

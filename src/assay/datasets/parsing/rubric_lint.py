@@ -18,6 +18,7 @@ from assay.datasets.parsing.checks import FindingList, short
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issues
 from assay.datasets.parsing.source import TextLine
 
+# The lint runs on every row, at half the cost of validation. Nearly all of its code decides what need not be looked at closely.
 _PLAIN = str.maketrans(".,:;()[]", " " * 8, " \t\n\r!?\"'`_\u2018\u2019\u201c\u201d\u2026\u00a0\u00ab\u00bb")
 """Characters in which two equal texts may differ. What may stand between digits leaves a gap: `2(1)` is not `21`."""
 
@@ -93,6 +94,7 @@ _LONGEST_FAULT = 200
 """Maximum letters in which a fault is searched."""
 FAULT_SIGNS = ("älschlich", "ümlich", "à tort")
 """Every German or French fault that may begin with any word contains one of them; their first letters are fast to find."""
+# Derived by hand from the patterns above: a new word in one of them needs its first letters here, or it is never searched for.
 _FAULT_BEGINNINGS = frozenset((
     "inc", "wro", "err", "mis", "fal", "fai", "hal", "fab", "mak", "con", "giv", "pro", "ent", "mac", "nen", "gib", "lie",
     "zit", "erf", "ver", "unt", "ome", "oub", "inv",
@@ -133,6 +135,7 @@ _LEAST_SHARE = 1 / 16
 def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -> FindingList:
     """Collect every warning about one rubric, with paths from its row."""
     found = FindingList()
+    # casefold and not lower: German ß and ss are the same word.
     titles = [criterion.title.casefold() for criterion in criteria]
     plain = [_said(title).translate(_PLAIN).strip() for title in titles]
     _warn_of_each(found, criteria, titles)
@@ -152,6 +155,7 @@ def lint_rubric(criteria: Sequence[Criterion], references: Sequence[str] = ()) -
 def is_doubtful_alone(title: str, *, weight: float) -> bool:
     """Return whether a criterion may be warned of independently of the rest of its rubric, apart from a weight of 0."""
     opening = _opening(title[:_OPENING])
+    # German and French faults may begin with any word, but contain a letter beyond ASCII.
     may_be_fault = opening.may_be_fault or (not title.isascii() and any(sign in title for sign in FAULT_SIGNS))
     if may_be_fault and weight > 0 and _is_fault(title[:_LONGEST_FAULT].casefold()):
         return True
@@ -241,6 +245,7 @@ def _warn_of_each(found: FindingList, criteria: Sequence[Criterion], titles: Seq
 
 def _warn_of_undecidable(found: FindingList, criterion: Criterion, path: Path) -> None:
     """Warn of an empty title, unless the description says what is wanted."""
+    # A description can make up for a title that says nothing, since the judge reads both.
     reason = undecidable(criterion.title)
     if reason and (not criterion.description or undecidable(criterion.description)):
         message = f"criterion {short(criterion.title)} {reason}"
@@ -251,10 +256,12 @@ def _warn_of_repetitions(found: FindingList, criteria: Sequence[Criterion], plai
     """Compare each criterion with the first one of the same meaning."""
     first: dict[str, int] = {}
     for index, (criterion, title) in enumerate(zip(criteria, plain, strict=True)):
+        # Many rubrics use the same short headings, `Legal basis`, with the point in the description.
         is_heading = len(title) < HEADING and criterion.description
         same = first.setdefault(
             f"{title}\n{criterion.description.casefold().translate(_PLAIN).strip()}" if is_heading else title, index
         )
+        # A criterion of weight 0 changes nothing, however often it is repeated.
         if same != index and criterion.weight and criteria[same].weight:
             found.append(_repetition(index, same, is_same_sign=(criterion.weight > 0) == (criteria[same].weight > 0)))
 
@@ -312,6 +319,7 @@ def _warn_of_missed_references(found: FindingList, criteria: Sequence[Criterion]
     for index, reference in enumerate(references):
         terms = _terms(reference)
         shared = len(terms & asked)
+        # Few terms prove nothing: an answer of one sentence may be put in quite other words.
         if len(terms) >= _FEWEST_TERMS and shared < _LEAST_SHARE * len(terms):
             found.warn(
                 "reference_not_covered",
@@ -361,6 +369,7 @@ def doubtful_rows(rows: Sequence[_ScreenedRow]) -> list[int]:
         return []
     criteria = list(chain.from_iterable([row.rubric for row in rows]))
     joined = _SEAM.join([item.title for item in criteria])
+    # One byte per character, so that signs can be searched in bytes.
     latin = joined.encode("latin-1", "replace")
     closer = {id(item) for item in _conspicuous(criteria, joined, latin) if is_doubtful_alone(item.title, weight=_weight(item))}
     closer |= {id(item) for item in criteria if item.weight == 0}
@@ -385,6 +394,7 @@ def _alike(rows: Sequence[_ScreenedRow], latin: bytes) -> Iterator[tuple[int, li
     for place, row in enumerate(rows):
         size = len(row.rubric)
         telling = list(islice(letters, size))
+        # Equal criteria have equal telling letters; the reverse is checked by the slow rules.
         if len(set(telling)) < size:
             yield from ((place, alike) for alike in _groups(row.rubric, telling))
 
@@ -445,14 +455,14 @@ class RubricLinter:
         for place in doubtful_rows(list(rows.values())):
             self.lint_row(indexes[place], line_of(indexes[place]))
 
-    def lint_row(self, index: int, line: TextLine, *, row: Any = None) -> None:
+    def lint_row(self, index: int, line: TextLine, *, row: object = None) -> None:
         """Lint one row on its line; `row` is its value, if the line was parsed before."""
-        row = _decode_row(line.content) if row is None else msgspec.convert(row, _RubricRow)
-        found = lint_rubric(row.rubric, row.reference_answers or ())
+        linted = _decode_row(line.content) if row is None else msgspec.convert(row, _RubricRow)
+        found = lint_rubric(linted.rubric, linted.reference_answers or ())
         new = [finding for finding in found if self._is_listed(finding)]
         if new:
             document = parse_json(line.text, is_whole=False)
-            record = RecordContext(index, row.id, start=Location(line.number, 1))
+            record = RecordContext(index, linted.id, start=Location(line.number, 1))
             self._list(locate_issues(new, document, lambda _: record))
 
     def _is_listed(self, finding: Finding) -> bool:
@@ -524,6 +534,7 @@ _MAX_CONTEXT = 20_000
 def fact_of_context(context: str, *, rubric: str, prompt: str) -> str:
     """Return the fact of the context that the rubric relies on although the prompt lacks it; empty if there is no sign of one."""
     context = context[:_MAX_CONTEXT].strip()
+    # golden_v1 never sends `context`: a rubric that asks for what only the context says cannot be met.
     if len(context.split()) < _FEWEST_WORDS or context in prompt:
         return ""
     mention = _MENTION.search(rubric)

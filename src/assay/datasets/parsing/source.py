@@ -29,6 +29,7 @@ Buffer = bytes | bytearray | mmap.mmap
 BOM = b"\xef\xbb\xbf"
 _LINE_FEED = ord("\n")
 _GZIP_MAGIC = b"\x1f\x8b"
+# The name decides where it is clear; content is only looked at for pipes, uploads and unknown endings.
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 BATCH_BYTES = 384 << 10
 """Bytes of records that are scanned together, which fit the processor's cache."""
@@ -183,6 +184,7 @@ class Source:
             self._stream.seek(0)
             return self._stream.read()
 
+    # A line of JSON ends at LF alone: str.splitlines would also cut at U+2028, which is legal inside a JSON string.
     def lines(self) -> Iterator[TextLine]:
         """Yield the lines with their line breaks, split at LF alone: U+2028 and others are text."""
         with self._reader() as reader:
@@ -194,6 +196,7 @@ class Source:
 
     def blocks(self) -> Iterator[LineBlock]:
         """Yield whole lines, about 384 KB at a time, in reused memory: the next block overwrites the last one."""
+        # Read into one buffer again and again. A map would be quicker, but a file that is cut off meanwhile would end the process.
         buffer = bytearray(2 * BATCH_BYTES)
         with self._raw_reader() as reader:
             kept = reader.readinto(memoryview(buffer)[: len(BOM)]) or 0
@@ -219,6 +222,7 @@ class Source:
     def _raw_reader(self) -> "io.BytesIO | _FileWindow":
         if isinstance(self._stream, io.BytesIO):
             return io.BytesIO(self._stream.getbuffer())
+        # pread leaves the position alone, so that several readers of one source do not disturb each other.
         return _FileWindow(self._stream.fileno())
 
 
@@ -341,6 +345,7 @@ def _unpack(stream: BinaryIO, spool: BinaryIO, *, most: int) -> None:
     with gzip.GzipFile(fileobj=stream) as unpacker:
         while block := unpacker.read(_BLOCK):
             size += len(block)
+            # Counted while unpacking: the size in the header of a gzip file is what its writer claims.
             if size > most:
                 raise OSError(f"it grows to more than {_BOMB_RATIO} times its size; unpack it first if this is real data")
             spool.write(block)

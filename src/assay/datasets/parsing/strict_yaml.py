@@ -9,25 +9,26 @@ one, so that every offset stays true. The contract decides whether a value may c
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 from yaml import YAMLError
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
 
-from assay.core.canonical import JsonObject
 from assay.core.issue import MAX_LISTED
 from assay.core.strict_json import MAX_DEPTH, MAX_INTEGER_DIGITS, ParsedDocument, ParseProblem, ProblemKind, decode_utf8, parse_json
 from assay.datasets.parsing.formats import MAX_YAML_BYTES
 
+# YAML 1.2 takes only LF and CR for line breaks; libyaml, which is the fast parser, follows YAML 1.1.
 _FOREIGN = (*map(chr, range(0x7F, 0xA0)), "\u2028", "\u2029", "\ufffe", "\uffff")
 _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*+)\\(?=u[dD][89a-fA-F][0-9a-fA-F]{2})")
 """An odd number of backslashes before `ud83d`: the last one starts an escape."""
 _LONG_ESCAPE = re.compile(r"\\U(00[01][0-9a-fA-F]{5})")
+# Planes 15 and 16 are for private use: nothing in them has a meaning that a reader could miss.
 _PRIVATE = range(0xF0000, 0x110000)
 
 
@@ -57,6 +58,7 @@ def mask_text(text: str) -> MaskedText | None:
     found = [character for character in _FOREIGN if character in text]
     if not found and not (("\\ud" in text or "\\uD" in text) and _HALF_ESCAPE.search(text)):
         return None
+    # Also those that the text writes as escapes, since libyaml resolves these before the mask is taken off.
     taken = set(text) | {chr(int(digits, 16)) for digits in _LONG_ESCAPE.findall(text) if int(digits, 16) < 0x110000}
     free = (private for private in map(chr, _PRIVATE) if private not in taken)
     private = [*islice(free, len(found) + 1)]
@@ -69,6 +71,7 @@ MAX_HEXADECIMAL_LENGTH = 3500
 
 Scalar = str | int | float | bool | None
 
+# The core schema of YAML 1.2, in which `no`, `on` and 12:30 are texts, and a date stays what was written.
 _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -78,6 +81,7 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
 }
 _TYPES = {"int": int, "float": float, "bool": bool, "null": NoneType}
+# Most scalars are words; one lookup spares them three patterns.
 _NUMBER_STARTS = frozenset("+-.0123456789")
 _INTEGER = re.compile(r"[-+]?[0-9]++")
 _PREFIXED = re.compile(r"0o[0-7]++|0x[0-9a-fA-F]++")
@@ -131,9 +135,11 @@ def _float(text: str) -> float:
 MAX_SIZE = MAX_YAML_BYTES
 MAX_VALUE_BYTES = 64 << 20
 """Memory of all values with their locations, beyond the length of the text."""
+# With the offsets that are kept for each member, which JSON looks up in the text instead.
 _SEQUENCE_BYTES, _MAPPING_BYTES, _SCALAR_BYTES = 350, 650, 160
 MAX_ALIAS_GROWTH = MAX_SIZE
 """Characters that all aliases together may add, where each name or value counts VALUE_WEIGHT more."""
+# An alias of an empty list adds no character but a value, so values count as well.
 VALUE_WEIGHT = 64
 MAX_TAG_DIRECTIVES = 100
 """libyaml compares every %TAG line with all earlier ones: 400,000 of them took minutes."""
@@ -161,6 +167,7 @@ _HINTS = {
 
 def parse_yaml(data: bytes | str) -> ParsedDocument:
     """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location."""
+    # libyaml is fifty times as slow as a reader of JSON, so that a large file would hold up a server.
     if len(data) > MAX_SIZE:
         message = f"the text has more than {MAX_SIZE >> 20} MiB, which is the limit for YAML"
         hint = "write large datasets as JSON or JSONL"
@@ -208,10 +215,25 @@ class _FatalYamlProblem(Exception):
         self.flaw = _fatal(message, offset, hint, kind=kind)
 
 
+class _Position(Protocol):
+    index: int
+
+
+class _YamlEvent(Protocol):
+    """An event of libyaml; no kind of event has all of these members."""
+
+    start_mark: _Position
+    anchor: str | None
+    tag: str | None
+    implicit: Sequence[bool]
+    value: str
+    style: str | None
+
+
 class _AnchorValue(NamedTuple):
     """Value of an anchor, and the weight of a copy of it."""
 
-    value: Any
+    value: object
     weight: int
 
 
@@ -221,7 +243,9 @@ class _YamlParser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.mask = mask_text(text)
-        self.next_event: Callable[[], Any] = CParser(self.mask.text if self.mask else text).get_event
+        self.next_event: Callable[[], _YamlEvent] = cast(
+            "Callable[[], _YamlEvent]", CParser(self.mask.text if self.mask else text).get_event
+        )
         self.marks: dict[int, dict[str, tuple[int, int]] | array[int]] = {}
         self.flaws: list[ParseProblem] = []
         self.more_flaws: Counter[str] = Counter()
@@ -239,57 +263,60 @@ class _YamlParser:
             return ParsedDocument(None, self.text, {}, (*self.flaws, stop.flaw), more_flaws=self.more_flaws)
         except YAMLError as problem:
             flaw = _syntax_flaw(self.text, problem)
+            # Every JSON text is YAML 1.2, but libyaml limits names to 1,024 characters; such a text is read as what it is.
             as_json = parse_json(self.text) if flaw.kind == "unclosed_mapping" else None
             return as_json if as_json and not as_json.flaws else _unreadable(self.text, *self.flaws, flaw)
         return ParsedDocument(value, self.text, self.marks, tuple(self.flaws), more_flaws=self.more_flaws)
 
-    def _document(self) -> Any:
+    def _document(self) -> object:
         self.next_event()
         # The event before is the start of the stream; a text of comments alone has no document.
-        if type(self.next_event()) is StreamEndEvent:
+        if isinstance(self.next_event(), StreamEndEvent):
             return None
         value = self._value(self.next_event(), 0)
         self.next_event()
         after = self.next_event()
-        if type(after) is not StreamEndEvent:
+        if not isinstance(after, StreamEndEvent):
             raise _FatalYamlProblem("a second document follows", after.start_mark.index, "keep one document in a file")
         return value
 
-    def _value(self, event: Any, depth: int) -> Any:
-        kind = type(event)
-        if kind is ScalarEvent:
+    def _value(self, event: _YamlEvent, depth: int) -> object:
+        if isinstance(event, ScalarEvent):
             return self._scalar(event)
-        if kind is AliasEvent:
+        if isinstance(event, AliasEvent):
             return self._alias(event, depth)
         if depth >= MAX_DEPTH:
             raise _too_deep(event.start_mark.index)
+        is_mapping = isinstance(event, MappingStartEvent)
         before = self.weight
         self.weight += VALUE_WEIGHT
-        self._take(_MAPPING_BYTES if kind is MappingStartEvent else _SEQUENCE_BYTES, event)
+        self._take(_MAPPING_BYTES if is_mapping else _SEQUENCE_BYTES, event)
         if event.anchor is not None:
             self.anchors[event.anchor] = None
-        value = self._mapping(event, depth + 1) if kind is MappingStartEvent else self._sequence(event, depth + 1)
+        # The value of an anchor is complete only now: an alias inside it would contain itself.
+        value = self._mapping(event, depth + 1) if is_mapping else self._sequence(event, depth + 1)
         if event.anchor is not None:
             self.anchors[event.anchor] = _AnchorValue(value, self.weight - before)
         return value
 
-    def _take(self, size: int, event: Any) -> None:
+    def _take(self, size: int, event: _YamlEvent) -> None:
         """Count the memory of a value before it is made."""
         self._room -= size
         if self._room < 0:
             message = f"the values take more memory than {MAX_VALUE_BYTES >> 20} MiB beyond the size of the text"
             raise _FatalYamlProblem(message, event.start_mark.index, "write it as JSON or JSONL")
 
-    def _mapping(self, event: object, depth: int) -> JsonObject:
+    def _mapping(self, event: _YamlEvent, depth: int) -> dict[str, object]:
         self._check_tag(event, "map")
-        value: JsonObject = {}
+        value: dict[str, object] = {}
         marks: dict[str, tuple[int, int]] = {}
         self.marks[id(value)] = marks
-        while type(key_event := self.next_event()) is not MappingEndEvent:
+        while not isinstance(key_event := self.next_event(), MappingEndEvent):
             key = self._key(key_event)
             member_event = self.next_event()
             self.path.append(key)
             member = self._value(member_event, depth)
+            # The first one counts, as in JSON.
             if key in value:
                 hint = "keep one of the two; readers disagree on which one counts"
                 self._flaw(f"the name {key[:40]!r} appears twice in one mapping", key_event, hint=hint, kind="duplicate_name")
@@ -299,32 +326,31 @@ class _YamlParser:
             self.path.pop()
         return value
 
-    def _sequence(self, event: object, depth: int) -> list[Any]:
+    def _sequence(self, event: _YamlEvent, depth: int) -> list[object]:
         self._check_tag(event, "seq")
-        value: list[Any] = []
+        value: list[object] = []
         marks = array("q")
         self.marks[id(value)] = marks
-        while type(member_event := self.next_event()) is not SequenceEndEvent:
+        while not isinstance(member_event := self.next_event(), SequenceEndEvent):
             marks.append(member_event.start_mark.index)
             self.path.append(len(value))
             value.append(self._value(member_event, depth))
             self.path.pop()
         return value
 
-    def _key(self, event: Any) -> str:
-        if type(event) is AliasEvent:
+    def _key(self, event: _YamlEvent) -> str:
+        key: object = None
+        if isinstance(event, AliasEvent):
             key = self._target(event).value
-        elif type(event) is ScalarEvent:
+        elif isinstance(event, ScalarEvent):
             key = self._scalar_key(event)
-        else:
-            key = None
-        if type(key) is not str:
+        if not isinstance(key, str):
             raise _FatalYamlProblem(
                 "a key that is a list, a mapping or an alias of no string", event.start_mark.index, "keys must be strings"
             )
         return key
 
-    def _scalar_key(self, event: Any) -> str:
+    def _scalar_key(self, event: _YamlEvent) -> str:
         key = self._scalar(event)
         if not isinstance(key, str):
             hint = "keys must be strings: put it in quotes"
@@ -339,7 +365,7 @@ class _YamlParser:
             self._flaw("'<<' merges nothing: YAML 1.2 has no merge keys", event, key=key, hint=hint)
         return key
 
-    def _scalar(self, event: Any) -> Scalar:
+    def _scalar(self, event: _YamlEvent) -> Scalar:
         text: str = event.value if self.mask is None else self._unmasked(event, self.mask)
         self.weight += VALUE_WEIGHT + len(text)
         self._take(_SCALAR_BYTES + len(text), event)
@@ -348,14 +374,14 @@ class _YamlParser:
             self.anchors[event.anchor] = _AnchorValue(value, VALUE_WEIGHT + len(text))
         return value
 
-    def _unmasked(self, event: Any, mask: MaskedText) -> str:
+    def _unmasked(self, event: _YamlEvent, mask: MaskedText) -> str:
         text = mask.restore(event.value, is_escaped=event.style == '"')
         if _SURROGATE.search(text):
             hint = "the escape is half of a pair: write the whole character or remove it"
             self._flaw("holds an unpaired surrogate", event, code="invalid_encoding", hint=hint, kind="surrogate")
         return text
 
-    def _resolved(self, event: Any, text: str) -> Scalar:
+    def _resolved(self, event: _YamlEvent, text: str) -> Scalar:
         if event.tag is not None and event.tag not in _SCALAR_TAGS:
             raise self._foreign_tag(event)
         try:
@@ -366,19 +392,19 @@ class _YamlParser:
         except TagMismatch as problem:
             raise _FatalYamlProblem(str(problem), event.start_mark.index, "correct the value or remove the tag") from None
 
-    def _check_tag(self, event: Any, kind: str) -> None:
+    def _check_tag(self, event: _YamlEvent, kind: str) -> None:
         if event.tag is not None and event.tag != _CORE + kind:
             raise self._foreign_tag(event)
 
-    def _foreign_tag(self, event: Any) -> _FatalYamlProblem:
-        tag = event.tag
+    def _foreign_tag(self, event: _YamlEvent) -> _FatalYamlProblem:
+        tag = event.tag or ""
         shown = "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag if tag.startswith("!") else f"!<{tag}>"
         # An anchor may precede the tag; its name has no exclamation mark.
         offset = self.text.find("!", event.start_mark.index)
         hint = "remove it; the tags that can be read are !!str, !!int, !!float, !!bool, !!null, !!seq and !!map"
         return _FatalYamlProblem(f"the tag {shown[:80]} cannot be used here", offset, hint)
 
-    def _target(self, event: Any) -> _AnchorValue:
+    def _target(self, event: _YamlEvent) -> _AnchorValue:
         """Return the value that an alias repeats, after its weight is known to fit."""
         name = str(event.anchor)
         at = event.start_mark.index
@@ -398,17 +424,17 @@ class _YamlParser:
             )
         return target
 
-    def _alias(self, event: Any, depth: int) -> Any:
+    def _alias(self, event: _YamlEvent, depth: int) -> object:
         return self._copy(self._target(event).value, depth, event.start_mark.index)
 
-    def _copy(self, value: Any, depth: int, at: int) -> Any:
+    def _copy(self, value: object, depth: int, at: int) -> object:
         """Copy a value for each use, because marks are found by the identity of a container."""
-        if type(value) not in (dict, list):
+        if not isinstance(value, dict | list):
             return value
         if depth >= MAX_DEPTH:
             raise _too_deep(at)
-        copy: JsonObject | list[Any]
-        if type(value) is dict:
+        copy: dict[str, object] | list[object]
+        if isinstance(value, dict):
             copy = {key: self._copy(member, depth + 1, at) for key, member in value.items()}
         else:
             copy = [self._copy(member, depth + 1, at) for member in value]
@@ -418,7 +444,7 @@ class _YamlParser:
     def _flaw(
         self,
         message: str,
-        event: Any,
+        event: _YamlEvent,
         *,
         hint: str,
         code: str = "invalid_yaml",
@@ -429,6 +455,7 @@ class _YamlParser:
             self.more_flaws[code] += 1
             return
         path = tuple(self.path) if key is None else (*self.path, key)
+        # libyaml counts characters, and the mask replaces one for one, so its index is an offset in the original text.
         self.flaws.append(ParseProblem(code, message, path, event.start_mark.index, hint=hint, kind=kind))
 
 

@@ -442,7 +442,7 @@ class _CaseRunner:
         """Stop a run with strict parameters when its provider rejects one that the user set."""
         names = " and ".join(f"'{one.parameter}'" for one in failure.adjustments if one.is_explicit and one.is_loss)
         failure.code = "parameter_refused"
-        failure.message = f"{names} is set, and the run's parameters are strict: {failure.message}"
+        failure.message = f"it rejects {names}, which is set, and the run's parameters are strict: {failure.message}"
         route.queue.limiter.give_up(failure)
         self._stop_rejected(route, call.request.model, failure)
         raise RunStopped

@@ -13,7 +13,12 @@ from assay.core.plan import Plan, ProviderPlan
 from assay.core.settings import StageSection
 from assay.engine.records.run_counters import RunCounters
 
-REJECTED = frozenset({"unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"})
+REJECTED = frozenset(
+    {
+        *("unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"),
+        "unexpected_reply",
+    }
+)
 """Failures that every further call to the model would repeat, unless the provider means this record alone."""
 MAX_UNEXPLAINED = 5
 """Number of unexplained rejections from which on none is waited for: a provider that rejects this many has a general reason."""

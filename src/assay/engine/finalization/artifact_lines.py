@@ -187,7 +187,7 @@ class RecordArtifacts:
         return line
 
     def _judge_costs(self) -> dict[str, float | None]:
-        """What each judge's calls cost; a judge whom nobody asked is not there."""
+        """Return the cost of the calls of each judge that was called."""
         costs: dict[str, list[float | None]] = {}
         for attempt in self._attempts:
             # Cached and recorded replies cost nothing in this run.
@@ -200,7 +200,7 @@ class RecordArtifacts:
         return self._plan.redactor.text(text)
 
     def _graded_by(self) -> GradingProvenance | None:
-        """How a record without a grade was to be graded; of another tool's records nobody here knows."""
+        """Return how a record without a grade would have been graded; None for a record of another tool."""
         case = self._record.case
         return (
             None
@@ -268,6 +268,7 @@ class RecordArtifacts:
             raw=(reply and reply.raw) or None,
             sample=self.sample,
             refused_parameters=attempt.refused_parameters or msgspec.UNSET,
+            steps=self._plan.redactor.value(list(reply.steps)) if reply is not None and reply.steps else msgspec.UNSET,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)
@@ -388,7 +389,7 @@ def _elapsed(calls: list[tuple[float, float]]) -> float | None:
 
 
 def _latency(attempt: Attempt) -> float | None:
-    """What the call took; None for a reply that nobody was asked for."""
+    """Return the latency of a call; None for a reply without a call, and for one of a batch."""
     reply = attempt.reply
     return attempt.latency_ms if reply is None or not reply.flags or UNTIMED.isdisjoint(reply.flags) else None
 

@@ -70,7 +70,7 @@ def finalize(
     """Write, seal and publish the artifacts of a run whose final state is decided; a second time changes nothing.
 
     With a `home` in an object store they are there, every file of them, before they are published on this machine. Before each
-    publication `check` raises where somebody else has the run by now.
+    publication `check` raises when another process drives the run by now.
     """
     run = ledger.run()
     plan = msgspec.json.decode(run.plan, type=Plan)
@@ -346,7 +346,7 @@ class _Artifacts:
         """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
         plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
         completed_at = iso(float(run.notes["completed_at"]))
-        # Somebody else may have ended the run a moment ago, and has published the same.
+        # Another process may have ended the run a moment ago, and has published the same.
         # Terminal states are left out and the decided one added, so that a repetition writes the same manifest.
         entered = msgspec.structs.replace(run, states=tuple((state, at) for state, at in run.states if state not in TERMINAL))
         states = tuple(StateEntry(state, iso(at)) for state, at in states_with_failures(entered))

@@ -19,7 +19,7 @@ from assay.core.settings import ProviderEntry
 from assay.core.version import __version__
 from assay.engine.planning.dataset_inputs import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
-from assay.models.connectivity import ConnectivityResult, ask_for_models
+from assay.models.connectivity import OK, ConnectivityResult, ask_for_models
 from assay.store.folder_check import check_runs_folder
 
 CONCURRENCY = 32
@@ -169,7 +169,17 @@ async def _reach_all(providers: Sequence[ProviderPlan], environ: Mapping[str, st
 def _provider(name: str, found: ConnectivityResult) -> DoctorCheck:
     if found.problem:
         return DoctorCheck(area="providers", name=name, standing="problem", says=f"{found.host}: {found.problem}", hint=found.hint)
-    return DoctorCheck(area="providers", name=name, says=f"{found.host} answers in {found.seconds * 1000:,.0f} ms")
+    return DoctorCheck(area="providers", name=name, says=" · ".join(_provider_facts(found)))
+
+
+def _provider_facts(found: ConnectivityResult) -> Iterator[str]:
+    yield f"{found.host} answers in {found.seconds * 1000:,.0f} ms"
+    if found.status == OK:
+        yield "accepts the key" if found.has_key else "was sent no key"
+    if found.models:
+        yield f"lists {len(found.models):,} {'model' if len(found.models) == 1 else 'models'}"
+    elif found.note:
+        yield found.note
 
 
 def examine_clock(now: float, dates: Sequence[str]) -> DoctorCheck:

@@ -17,7 +17,7 @@ from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
-from assay.core.provider import FUNCTIONS, PROVIDERS
+from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT, PROVIDERS
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionPolicy, longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
@@ -45,6 +45,7 @@ from assay.engine.planning.dataset_inputs import (
     shown_path,
     tool_turns,
 )
+from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.providers import BadName, find_provider, is_set, model_plan, provider_kind, split_model, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
@@ -95,8 +96,10 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
     plans = planner.plans(suite_of(planner.candidates, now), new_run_id)
     surveyed = planner.survey(plans)
     plans = planner.with_record_policies(plans)
+    # The checks of models come last, because they need the plan; all problems are reported in one attempt anyway.
     problems = [*planner.settings.problems, *(problem for plan in plans for problem in check_models(plan, environ=environ))]
     if problems or surveyed is None:
+        # Candidates share most settings, so that the same problem is found once for each of them.
         raise PlanProblems(list(dict.fromkeys(problems)), refused=planner.refused)
     return PlannedRuns(
         plans=plans,
@@ -144,6 +147,7 @@ def suite_of(candidates: list[ModelPlan], now: float) -> str:
     """Return the id that groups the runs of several candidates; empty for one."""
     if len(candidates) < 2:
         return ""
+    # Suites that begin in the same second are told apart by their candidates.
     names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
     return time.strftime("suite_%Y%m%dT%H%M%SZ_", time.gmtime(now)) + names
 
@@ -174,6 +178,10 @@ class _Planner:
     def _providers(self) -> dict[str, ProviderEntry]:
         providers = self.settings.value.providers
         self._check_unique("providers", [(("providers", index), entry.name) for index, entry in enumerate(providers)])
+        for index, entry in enumerate(providers):
+            for member, problem in entry_problems(entry, provider_kind(entry)):
+                if not self.settings.is_wrong(("providers", index, *member[:1])) or not member:
+                    self.settings.add(("providers", index, *member), problem)
         return {entry.name: entry for entry in providers}
 
     def _with_base_url(self, declared: dict[str, ProviderEntry]) -> dict[str, ProviderEntry]:
@@ -305,6 +313,10 @@ class _Planner:
             if plan.parameters != ModelParameters():
                 self.settings.add(path, f"'{plan.name}' is a function, which gets no parameters; leave them out")
             return msgspec.structs.replace(plan, parameters=NO_PARAMETERS)
+        if provider_kind(find_provider(plan.provider, self._declared)) == HTTP_ENDPOINT:
+            if plan.explicit or plan.parameters.extra_body:
+                self.settings.add(path, f"'{plan.name}' is an HTTP endpoint, which gets what its body says; put parameters there")
+            return msgspec.structs.replace(plan, parameters=NO_PARAMETERS)
         return plan
 
     def _check_panel(self) -> None:
@@ -433,6 +445,7 @@ class _Planner:
         models = (candidate, *self.judges)
         graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
         skips = any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+        # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
             "datasets": tuple(dataset.plan for dataset in self.inputs),
@@ -579,7 +592,7 @@ class _Planner:
         )
 
 
-def _same_settings(section: RunFile | RunSection) -> dict[str, Any]:
+def _same_settings(section: RunFile | RunSection) -> dict[str, object]:
     """Return the settings of a section that a plan stores under the same name and takes unchanged."""
     return {name: getattr(section, name) for name in section.__struct_fields__ if name in Plan.__struct_fields__}
 

@@ -49,7 +49,7 @@ class OpenPlugins:
             _key(wanted): (at_hand.get(_key(wanted)) or reopened(wanted)).target for wanted in plan.plugins
         }
 
-    def functions(self) -> Mapping[str, Callable[..., Any]]:
+    def functions(self) -> Mapping[str, Callable[..., object]]:
         """Return the functions that are called as models, by the plan's model name."""
         kinds = {provider.name: provider.kind for provider in self._plan.providers}
         models = [model for model in self._plan.models() if kinds.get(model.provider) == FUNCTIONS]
@@ -62,6 +62,7 @@ class OpenPlugins:
         if grader is None:
             return None
         target = self._targets[_key(grader)]
+        # A policy that grades is an object with two methods; a grader is the function itself.
         return target.grade if grader.kind == "policy" else target
 
     def into(self, settings: GradingSettings) -> GradingSettings:
@@ -72,6 +73,7 @@ class OpenPlugins:
         return msgspec.structs.replace(
             settings,
             grader_code=self._grader(),
+            # A policy may be a plain function, or an object whose `ask` makes the messages.
             policy_code=getattr(code, "ask", code),
             record_policy_code={name: getattr(target, "ask", target) for name, target in chosen.items()},
         )
@@ -134,6 +136,7 @@ class RequestPlugins:
         self.policy = self.find("policy", value.policy, ("policy",)) if value.policy else None
         self.record_policies = set[str]()
         """Names of custom policies that records may choose, as far as they were looked up."""
+        # A policy for the whole run overrides those that records name, so these need not be loaded.
         if self.policy is None and not value.policy:
             for name in value.policies:
                 self._register(name)
@@ -182,6 +185,7 @@ class RequestPlugins:
         if found.plan.grades:
             hint = f"leave out its method 'grade', or set it for the whole run: policy: {name}"
             self._settings.add(path, f"the policy '{name}' grades by itself, which a policy of single records cannot ({hint})")
+        # The grading half of such a policy never runs, so the plan must not claim it.
         chosen = msgspec.structs.replace(found.plan, name=name, by_record=True, grades=False, asks_judges=False)
         self.plugins["policy", name] = Plugin(chosen, found.target)
         self.record_policies.add(name)
@@ -199,6 +203,7 @@ class RequestPlugins:
             self._declared = frozenset(name for one in declared for name in (one.name, f"{one.distribution}/{one.name}"))
         if policy_id not in self._declared:
             return False
+        # Looked up once: a second record with the same id is answered by `record_policies`, or is known to be broken.
         self._declared -= {policy_id}
         found = self.find("policy", policy_id, path)
         if found is not None:
@@ -218,6 +223,7 @@ class RequestPlugins:
     def contract(self, path: Steps, entry: DatasetEntry, source: Source) -> str | Plugin:
         """Return a dataset's contract, which may be a plugin; uploaded data may choose none. Raises UsageProblem."""
         settings = self._settings
+        # Recognising a contract by its content may choose an installed plugin, which uploaded data must not do.
         named = entry.contract or settings.contract or ("auto" if settings.may_name(path, "") else BUILT_IN)
         if not isinstance(named, str):
             found: str | Plugin | None = given_contract(named)

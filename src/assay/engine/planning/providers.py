@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from assay.core.plan import ModelPlan, ProviderPlan
-from assay.core.provider import FUNCTIONS, PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
+from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT, PROVIDER_KINDS, PROVIDERS, ProviderKind, Vendor
 from assay.core.settings import ModelEntry, ModelParameters, ProviderEntry, stated
 from assay.datasets.parsing.checks import nearest
 from assay.models import model_problems
@@ -58,9 +58,13 @@ def find_provider(name: str, declared: Mapping[str, ProviderEntry]) -> ProviderE
     """Return the declared provider of that name, or the well-known one; raises BadName."""
     if name in declared:
         return declared[name]
+    if name == HTTP_ENDPOINT:
+        raise BadName(
+            "the provider 'http' needs an entry in providers, with kind: http and the url, body and answer of your endpoint"
+        )
     if name in PROVIDER_KINDS:
         return ProviderEntry(name=name)
-    known = sorted({*declared, *PROVIDER_KINDS})
+    known = sorted({*declared, *PROVIDER_KINDS} - {HTTP_ENDPOINT})
     others = f"for another server add an entry with its base_url to providers, use --base-url, or write litellm/{name}/MODEL"
     raise BadName(f"unknown provider '{name}'; {nearest(name, known) or 'known are ' + ', '.join(known) + ';'} {others}")
 
@@ -74,6 +78,8 @@ def provider_plan(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderP
         url = url or vendor.address(environ)
         key_variable = key_variable or _key_variable(vendor, entry, url, environ)
     given = msgspec.structs.asdict(entry)
+    if PROVIDERS[kind].is_described:
+        url, given["url"] = entry.url or "", msgspec.UNSET
     return ProviderPlan(**{**given, "kind": kind, "base_url": url, "key_variable": key_variable})
 
 
@@ -107,19 +113,19 @@ def provider_kind(entry: ProviderEntry) -> ProviderKind:
 def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
     """Return True for a model that is a file or a function of this machine; False for an invalid name."""
     try:
-        return provider_kind(find_provider(split_model(text).provider, declared)) in {*_FILE_KINDS, FUNCTIONS}
+        return provider_kind(find_provider(_named(text, declared).provider, declared)) in {*_FILE_KINDS, FUNCTIONS}
     except BadName:
         return False
 
 
 def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, folder: Path) -> ModelPlan:
     """Return the plan of a model; a recording's path is relative to `folder`. Raises BadName."""
-    named = ModelName(entry.provider, entry.model) if entry.provider else split_model(entry.model)
+    named = ModelName(entry.provider, entry.model) if entry.provider else _named(entry.model, declared)
     provider = find_provider(named.provider, declared)
     is_recording = provider_kind(provider) in _FILE_KINDS
     parameters = stated(ModelParameters(**{name: getattr(entry, name) for name in _PARAMETERS}))
     return ModelPlan(
-        name=entry.name or f"{named.provider}/{named.model}",
+        name=entry.name or (named.provider if named.model == named.provider == entry.model else f"{named.provider}/{named.model}"),
         provider=named.provider,
         model=str((folder / named.model).absolute()) if is_recording else named.model,
         parameters=parameters,
@@ -127,11 +133,18 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
     )
 
 
+def _named(text: str, declared: Mapping[str, ProviderEntry]) -> ModelName:
+    """Split a model's name; an HTTP endpoint alone is a model of its own name."""
+    entry = declared.get(text)
+    return ModelName(text, text) if entry is not None and provider_kind(entry) == HTTP_ENDPOINT else split_model(text)
+
+
 def is_set(entry: ModelEntry, name: str) -> bool:
     """Tell whether a run file or a caller set a parameter, be it to the default.
 
     A number that was read is another object than the default, even if both are 0.
     """
+    # Identity and not equality, on purpose: see above.
     return getattr(entry, name) is not _DEFAULTS[name] and name != "extra_body"
 
 

@@ -151,6 +151,7 @@ def open_responses(plan: Plan) -> Callable[[str, int], Reply] | None:
     if not plan.responses_path:
         return recorded_responses(plan).reply_for
     loaded = load_responses(plan.responses_path)
+    # The answers are graded as those of the plan; another file would give a resumed run answers of two origins.
     if loaded.sha256 != plan.responses_sha256:
         raise UsageProblem(
             f"'{plan.responses_path}' has changed since the run was planned", hint="bring the file back, or start a new run"
@@ -180,11 +181,14 @@ class _ResponseReader:
 
     def read_lines(self) -> None:
         """Read a file with a row on each line; texts stay in the file."""
+        # Offsets are counted here instead of asked for, so that a text can be read again later without its file in
+        # memory.
         after = len(BOM) if self._source.part(0, len(BOM)) == BOM else 0
         for number, content in self._source.lines():
             start, after = after, after + len(content)
             if content.isspace():
                 continue
+            # The slow path finds duplicate members and gives the place of every problem.
             row = _quick(content) or self._checked(parse_json(content.rstrip(b"\r\n"), is_whole=False), f"{self._name}:{number}")
             if row is not None:
                 key = _key(row.example_id, row.sample)
@@ -212,6 +216,7 @@ class _ResponseReader:
             self.problems.append(f"{self._name}: neither rows of {', '.join(_MEMBERS)} nor an object of record id and text")
 
     def _read_object(self, document: ParsedDocument) -> None:
+        # Places are found in one pass and only for what will be reported.
         document.locate((case_id,) for case_id, text in document.value.items() if not isinstance(text, str))
         for case_id, text in document.value.items():
             if isinstance(text, str):
@@ -251,7 +256,7 @@ class _ResponseReader:
         self.problems += [f"{where}: {message}" for message in fatal]
         return None if fatal else self._row(document.value, where)
 
-    def _row(self, value: Any, where: str) -> _ResponseRow | None:
+    def _row(self, value: object, where: str) -> _ResponseRow | None:
         if not isinstance(value, dict):
             self.problems.append(f"{where}: a row must be an object, not {type_name(value)}")
             return None
@@ -293,5 +298,6 @@ def _quick(content: bytes | bytearray) -> _ResponseRow | None:
         row = _decode_row(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    # Decoders take the last of duplicate members in silence; the counts above rule that out for the required ones.
     is_doubtful = not row.example_id.strip() or not row.candidate_name.strip() or row.sample < 0 or count(_SAMPLE) > 1
     return None if is_doubtful else row

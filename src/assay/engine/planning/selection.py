@@ -99,10 +99,11 @@ class Selector:
         self.left_out: Counter[int] = Counter()
         """Invalid records outside of any split or sample, by dataset."""
 
-    def takes(self, dataset: int, record_id: str | None, metadata: Mapping[str, Any] | None) -> bool:
+    def takes(self, dataset: int, record_id: str | None, metadata: Mapping[str, object] | None) -> bool:
         """Return True when the record is selected; `metadata` is None for an invalid record."""
         plan = self._rules.datasets[dataset]
         named = self._rules.records
+        # An invalid record has no metadata that could be trusted, so no split can claim it.
         if metadata is None and (plan.split_field or named or self._rules.sample is not None):
             self.left_out[dataset] += 1
             return False
@@ -128,6 +129,7 @@ def selector_for(rules: SelectionRules, inputs: Sequence[DatasetInput]) -> Selec
     """Return the selector of a run; for a sample, all ids are read once."""
     if rules.sample is None:
         return Selector(rules)
+    # The limit of the run applies to the sample, so that the pool is drawn from without it.
     pool = Selector(msgspec.structs.replace(rules, limit=None))
     ranks = (
         sample_rank(glance.id, rules.seed)
@@ -135,6 +137,8 @@ def selector_for(rules: SelectionRules, inputs: Sequence[DatasetInput]) -> Selec
         for glance in preview_records(dataset, is_recorded=rules.is_recorded)
         if pool.takes(number, glance.id, glance.metadata)
     )
+    # Only the last rank is needed: membership of the sample is decided by comparing with it, in any later process
+    # too.
     sample = heapq.nsmallest(rules.sample, ranks)
     return Selector(rules, last_in_sample=sample[-1] if sample else None)
 
@@ -152,7 +156,7 @@ def selected_ids(rules: SelectionRules, inputs: Sequence[DatasetInput]) -> Itera
                 yield entry.id
 
 
-def _has(metadata: Mapping[str, Any], plan: DatasetPlan) -> bool:
+def _has(metadata: Mapping[str, object], plan: DatasetPlan) -> bool:
     value = metadata_value(metadata, plan.split_field)
     return plan.split_value in map(member_text, value if isinstance(value, list) else [value])
 
@@ -215,8 +219,9 @@ class _SourceRows:
         self._head = _encode(DatasetHead(number, dict(dataset.report.head)))
         self._last: Any = None
 
-    def take(self, record: Any) -> tuple[bytes, bytes]:
+    def take(self, record: object) -> tuple[bytes, bytes]:
         """Return the row and head to store with a case; both are empty when an earlier case of the same record has them."""
+        # By identity: the turns of one conversation are separate cases of the same record object.
         if record is self._last:
             return b"", b""
         self._last, head, self._head = record, self._head, b""
@@ -429,6 +434,7 @@ class _SurveyState:
     def at(self, number: int, glance: RecordPreview, *, is_taken: bool) -> None:
         """Survey one valid record."""
         field = self._rules.datasets[number].split_field
+        # Listed only if the split selects nothing; a column of free text must not fill the memory.
         if field and len(self._split_values) < MAX_LISTED:
             self._split_values[number, member_text(metadata_value(glance.metadata, field))] += 1
         self._unseen.pop(glance.id, None)
@@ -487,6 +493,7 @@ class _SurveyState:
             indexes.append(glance.index)
             return
         earlier, later = self._inputs[datasets[first]], self._inputs[number]
+        # The same file by two names would report every one of its records.
         if os.path.realpath(earlier.plan.path) == os.path.realpath(later.plan.path):
             self._named_twice[later.plan.path] += 1
             return

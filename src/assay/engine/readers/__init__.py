@@ -1,1 +1,1 @@
-"""Runs and records for whoever looks at them, finished or under way."""
+"""Readers of runs and their records, finished or under way."""

@@ -93,9 +93,11 @@ def index_run(run_dir: Path) -> RecordIndex:
 
 
 def _write(run: PublishedRun, new: Path) -> None:
+    # `new_index` renames the folder at the end, so that a reader never sees a half-built index.
     writer = IndexWriter(new)
     try:
         validations = run.hashes.get("record_validation.jsonl")
+        # At least 1, as it is divided by; the number only serves the progress that is shown.
         total = (validations and validations.lines) or 1
         for ordinal, entry in enumerate(_entries(run)):
             if ordinal % _STEP == 0:
@@ -111,6 +113,7 @@ def _entries(run: PublishedRun) -> Iterator[IndexEntry]:
     reader = _ArtifactReader(run)
     ordinal = 0
     for span, prediction in _typed(run, "predictions.jsonl", _IndexedPrediction):
+        # What lies before a prediction and has no prediction itself broke its contract.
         for failed, failure in reader.failures.before(prediction.index):
             yield _invalid(ordinal, failed, failure, next(reader.rejected, {}))
             ordinal += 1
@@ -122,6 +125,7 @@ def _entries(run: PublishedRun) -> Iterator[IndexEntry]:
 
 
 def _invalid(ordinal: int, span: _Span, failure: _Failure, slices: Slices) -> IndexEntry:
+    # Any other failure has a prediction; without one a line is missing from an artifact.
     if failure.status != INVALID:
         raise _damaged_error(f"failures.jsonl has a record {failure.index} that predictions.jsonl has not")
     record = IndexedRecord(
@@ -150,6 +154,7 @@ def _rejected(run: PublishedRun) -> Iterator[Slices]:
         return
     decode = msgspec.json.Decoder(_RejectedRecord).decode
     for _, line in placed_lines(run, "record_validation.jsonl"):
+        # Searching the bytes first: most lines are of accepted records and need no decoding.
         if b'"result":"rejected"' in line:
             yield _decode_line(decode, line, "record_validation.jsonl").slices
 
@@ -198,6 +203,7 @@ class _ArtifactReader:
             input_start=input_span.start,
             input_size=input_span.size,
             attempts_start=attempts[0][0].start if attempts else 0,
+            # The attempts at a record lie together, so one span holds all of them, each with its line feed.
             attempts_size=sum(span.size + 1 for span, _ in attempts),
         )
         return IndexEntry(
@@ -211,6 +217,7 @@ class _ArtifactReader:
         """Yield whether each criterion is met, by the panel's decision where there is one."""
         decided = {decision.criterion: decision.score for decision in line.panel or ()}
         for vote in line.evaluator_scores if line.status == "evaluated" else ():
+            # A criterion on a scale without a limit of its own passes at the run's share.
             yield vote.criterion, decided.get(vote.criterion, vote.score) >= self._limits.get(vote.scale, self._share)
 
 
@@ -260,6 +267,7 @@ def placed_lines(run: PublishedRun, name: str) -> Iterator[tuple[int, bytes]]:
     start = 0
     for line in run.raw_lines(name):
         yield start, line
+        # The line feed is not part of the line.
         start += len(line) + 1
 
 
@@ -335,6 +343,7 @@ def missing_indexes(run: RunReader, search: RecordSearch) -> list[RunPaths]:
 def neighbours_of(run: RunReader, search: RecordSearch, row: IndexedRecord) -> Neighbours:
     """Return a record's position among a search's results, with its neighbours."""
     index, other = _indexes(run, search)
+    # Ordinals alone: the search may find every record of a large run.
     ordinals = index.ordinals(search, other)
     if row.ordinal not in ordinals:
         return Neighbours(total=len(ordinals), number=None, previous=None, next=None)

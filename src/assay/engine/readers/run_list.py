@@ -78,8 +78,9 @@ def _gate(manifest: Manifest) -> GateResult:
     return manifest.gate
 
 
-def _metrics(run: PublishedRun) -> JsonObject:
+def _metrics(run: PublishedRun) -> dict[str, object]:
     """Return the metrics summary; empty when it was removed by retention."""
+    # Retention may remove metrics; the list still shows the run by its manifest.
     if any(tombstone.name == METRICS for tombstone in run.removed()):
         return {}
     metrics: JsonObject = run.document(METRICS)
@@ -114,6 +115,7 @@ def _active_result(folders: RunPaths) -> RunResult:
     plan = read_plan(row.plan)
     is_away = row.state in TERMINAL
     failure = failure_of(row, folders.active)
+    # Records without an outcome count as skipped until they have one, as in a run that ends now.
     opened = by_status.pop("open", 0)
     counts = count_records({**by_status, "skipped": by_status.get("skipped", 0) + opened})
     return RunResult(
@@ -191,6 +193,7 @@ def _active_project(folders: RunPaths) -> str:
 def list_runs(runs_dir: Path) -> Iterator[RunListing]:
     """Return all runs, the newest first."""
     opener = LedgerOpener()
+    # One opener for all runs: an unreachable shared ledger is waited for once, and not once per run.
     for run_id in reversed(run_ids(runs_dir, opener)):
         yield listing_of(RunPaths(runs_dir, run_id), opener)
 
@@ -222,6 +225,7 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
         total_records=manifest.counts.total_records,
         done_records=manifest.counts.total_records,
         **({} if summary is None else {**_listed_rate(summary), **_listed_score(summary)}),
+        # Without any gate "passed" would claim a check that never took place.
         passed=manifest.gate.passed if plan.gates != Gates() and manifest.status != "cancelled" else None,
         has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
         note=note,
@@ -229,7 +233,7 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
     )
 
 
-def _listed_rate(summary: Summary) -> JsonObject:
+def _listed_rate(summary: Summary) -> dict[str, object]:
     """Return the pass rate with its interval and the cost of the calls, as members of a list entry."""
     rate = summary.pass_rate_metric
     return {

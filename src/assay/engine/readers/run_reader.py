@@ -99,7 +99,7 @@ class RunReader:
         return result_of(self.folders)
 
     @property
-    def plan_members(self) -> JsonObject:
+    def plan_members(self) -> dict[str, object]:
         """The settings of the run, redacted, for JSON output; everything else reads `plan`."""
         return self._shown_plan().members() if self._sealed is None else self._sealed.manifest.plan_members
 
@@ -128,7 +128,7 @@ class RunReader:
             plan_members=shown.members(),
         )
 
-    def manifest_members(self) -> JsonObject:
+    def manifest_members(self) -> dict[str, object]:
         """Return the manifest as the file has it, with members that only later versions know; empty before the end."""
         return {} if self._sealed is None else self._sealed.members
 
@@ -145,6 +145,7 @@ class RunReader:
         failure = failure_of(row, self.folders.active)
         completed = row.notes.get("completed_at", "") if row.state in TERMINAL else "" if failure is None else repr(failure.at)
         states = [{"state": state, "entered_at": iso(at)} for state, at in states_with_failures(row, failure)]
+        # The first one: a resumed run enters `running` again.
         started = next((state["entered_at"] for state in states if state["state"] == "running"), None)
         ended = iso(float(completed)) if completed else None
         return {"created_at": states[0]["entered_at"], "started_at": started, "completed_at": ended, "states": states}
@@ -279,7 +280,7 @@ class RunReader:
         failures = (RecordArtifacts(finished, shown).failure() for finished in found)
         return [failure for failure in failures if failure is not None]
 
-    def slices(self) -> JsonObject:
+    def slices(self) -> dict[str, object]:
         """Slices by name as in metrics_by_slice.json; empty for an unfinished run."""
         found: JsonObject = {} if self._sealed is None else self._sealed.document("metrics_by_slice.json")["slices"]
         return found
@@ -403,6 +404,7 @@ class RunReader:
             (line,) = self._span(_decode_failure, "failures.jsonl", row.line_start, row.line_size)
         else:
             (line,) = self._span(_decode_prediction, "predictions.jsonl", row.line_start, row.line_size)
+        # The artifacts may have been changed since; a wrong span would show another record's answer.
         if (line.index, line.record_id) != (row.position, row.record_id):
             raise RunDamaged("the artifacts are not those of the index")
         return line
@@ -459,6 +461,7 @@ class RunReader:
         ledger = self.folders.open_ledger()
         try:
             row = ledger.run()
+            # Records of a sealed run are removed from a shared ledger, which would look like an empty run.
             if row.state in TERMINAL and SEALED_IN in row.notes:
                 raise not_here_error(self.folders.run_id, row.notes)
         except (RunNotFound, StoreUnavailable):
@@ -512,6 +515,7 @@ def _named(lines: Iterator[Line], name: str, sample: int | None) -> Line | None:
     for line in lines:
         if line.record_id == name and sample in (None, line.sample or 0):
             return line
+        # An id wins over an index, also when it comes later: ids may be numbers.
         if str(line.index) == name and sample in (None, line.sample or 0):
             at_index = line
     return at_index

@@ -52,6 +52,7 @@ class StoredDataset:
         is_golden = [found.contract for found in self._datasets] == ["golden_v1"]
         count = len(msgspec.json.decode(self._source.buffer(), type=_GoldenDocument).cases) if is_golden else MIN_CASES
         size = () if MIN_CASES <= count <= MAX_CASES else ("--allow-size",)
+        # The stored rows were read with this option, and would break their contract without it.
         is_loose = any(found.validation.get("null_as_absent") for found in self._datasets)
         return (*size, "--null-as-absent") if is_loose else size
 

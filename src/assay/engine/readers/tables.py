@@ -1,6 +1,6 @@
 """Records of a run or a dataset as tables with columns of known kinds."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from typing import Any, Literal
@@ -70,19 +70,20 @@ def arrow_of(table: RecordTable) -> ArrowTable:
     return ArrowTable(schema, (pyarrow.table(_columns(group, table), schema=schema) for group in _groups(table.rows())))
 
 
-def typed(row: Mapping[str, object], columns: Mapping[str, Kind]) -> JsonObject:
+def typed(row: Mapping[str, object], columns: Mapping[str, Kind]) -> dict[str, object]:
     """Convert a row's values for typed columns: times to datetimes, free-form values to JSON."""
     return {name: _value(row[name], kind) for name, kind in columns.items()}
 
 
 def _pyarrow() -> Any:
     try:
+        # By name: pyarrow is an extra.
         return import_module("pyarrow")
     except ImportError as problem:
         raise MissingExtra("typed columns need pyarrow, which is not installed", hint="pip install 'assay[tables]'") from problem
 
 
-def _arrow_kinds(pyarrow: Any) -> JsonObject:
+def _arrow_kinds(pyarrow: Any) -> dict[str, object]:
     kinds = {
         "text": pyarrow.string(),
         "json": pyarrow.string(),
@@ -99,15 +100,16 @@ def _arrow_kinds(pyarrow: Any) -> JsonObject:
     return kinds | lists
 
 
-def _columns(group: list[JsonObject], table: RecordTable) -> dict[str, list[Any]]:
+def _columns(group: Sequence[Mapping[str, object]], table: RecordTable) -> dict[str, list[object]]:
     return {name: [_value(row[name], kind) for row in group] for name, kind in table.columns.items()}
 
 
-def _value(value: Any, kind: Kind) -> Any:
+def _value(value: Any, kind: Kind) -> object:
     if value is None:
         return None
     if kind == "time":
         return datetime.fromisoformat(value)
+    # Free-form values differ in shape from row to row, which no typed column can hold.
     return msgspec.json.encode(value).decode() if kind == "json" else value
 
 
@@ -120,11 +122,12 @@ def _estimate_size(value: object) -> int:
     return sum(map(_estimate_size, value.values())) if isinstance(value, dict) else 0
 
 
-def _groups(rows: Iterator[JsonObject]) -> Iterator[list[JsonObject]]:
+def _groups(rows: Iterator[JsonObject]) -> Iterator[list[dict[str, object]]]:
     group: list[JsonObject] = []
     remaining = GROUP_CHARACTERS
     for row in rows:
         group.append(row)
+        # Rows alone are no bound: a few thousand long answers are more than fits into memory.
         remaining -= sum(map(_estimate_size, row.values()))
         if len(group) == GROUP or remaining < 0:
             yield group
@@ -223,20 +226,21 @@ def table_rows(run: RunReader) -> Iterator[JsonObject]:
     for line, case in run.pairs():
         prediction = msgspec.to_builtins(line)
         scores = [{**_SCORE_DEFAULTS, **score} for score in prediction["evaluator_scores"]]
+        # Every column in every row, since lines leave out members that have no value.
         yield {**dict.fromkeys(COLUMNS), **_case_columns(case), **prediction, "evaluator_scores": scores}
 
 
-def typed_rows(run: RunReader) -> Iterator[JsonObject]:
+def typed_rows(run: RunReader) -> Iterator[dict[str, object]]:
     """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
     return (typed(row, COLUMNS) for row in table_rows(run))
 
 
-def _case_columns(case: Case) -> JsonObject:
+def _case_columns(case: Case) -> dict[str, object]:
     return {"question": question_of(case) or None, **{name: getattr(case, name) for name in _CASE_MEMBERS}}
 
 
 def run_facts(run: RunReader) -> dict[str, str]:
-    """What a table is about, for whoever finds it without its run: names, versions, times, and hashes of what it was made from."""
+    """Describe a table to readers without its run: names, versions, times, and the hashes of the run's input."""
     manifest = run.run_manifest
     facts = {
         "run_id": manifest.run_id,
@@ -281,6 +285,6 @@ def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
     return RecordTable(name=name, columns=CASE_COLUMNS, rows=lambda: map(_case_row, report.cases), facts=facts)
 
 
-def _case_row(case: Case) -> JsonObject:
+def _case_row(case: Case) -> dict[str, object]:
     row: JsonObject = msgspec.to_builtins(case)
     return {name: row[name] for name in CASE_COLUMNS}

@@ -64,12 +64,12 @@ OWN_NAMES = StructureFields()
 _CALLS = 4096
 """Ids of calls that are remembered: those of a run repeat from record to record, unless each has criteria of its own."""
 _replace = msgspec.structs.replace
-_USERS = frozenset(("system_prompt", "responses_path", "records", "suite", "base_url", "headers", "extra_body"))
+_USERS = frozenset(("system_prompt", "responses_path", "records", "suite", "base_url", "headers", "body", "extra_body"))
 """Members of a plan that hold free text or objects of the user."""
 _PLAN = StructureFields(
     terms=frozenset(Plan.__struct_fields__) - {"providers", "candidate", "judges"} - _USERS
     | {"name", "provider", "model", "kind", "key_variable", "reasoning_effort"},
-    free=frozenset(("headers", "extra_body")),
+    free=frozenset(("headers", "body", "extra_body")),
 )
 
 
@@ -105,6 +105,7 @@ class RedactedPlan:
     """A plan with its redacted names; one for all records of a run, so that each name is redacted once."""
 
     def __init__(self, plan: Plan, redactor: Redactor) -> None:
+        # Paths of the server are for no client, and redaction alone would keep them.
         plan = without_folders(plan) if is_uploaded(plan) else plan
         self.plan = plan
         self.redactor = redactor
@@ -135,21 +136,23 @@ class RedactedPlan:
         about, _, asked = call_id.partition("@")
         parts = (about, asked) if asked.partition(":")[0] in self._judges else (call_id,)
         shown = "@".join(map(self.redactor.term, parts))
+        # Only ids that stay as they are: redaction counts each hit, and a remembered one would not be counted.
         if shown == call_id and len(self._kept_calls) < _CALLS:
             self._kept_calls.add(call_id)
         return shown
 
-    def applied(self, model: str, applied: JsonObject) -> JsonObject:
+    def applied(self, model: str, applied: JsonObject) -> dict[str, object]:
         """Return the sent parameters, which are nearly always those of the model's last call."""
         last = self._applied.get(model)
         if last is None or last[0] != applied:
             last = self._applied[model] = (applied, self.redactor.structure(applied, OWN_NAMES))
         return last[1]
 
-    def members(self) -> JsonObject:
+    def members(self) -> dict[str, object]:
         """Return the plan as JSON-like values; hashes are exempt, since many digits can look like a card number."""
         plan = self.plan
         imported = plan.imported and _imported(plan.imported, self.redactor)
+        # Taken out before redaction and put back after it, each redacted by its own function.
         bare = _replace(plan, datasets=(), responses_sha256="", comparison=None, imported=None, plugins=())
         hashless = _replace(bare, candidate=self.candidate, judges=self.judges)
         shown: JsonObject = self.redactor.structure(msgspec.to_builtins(hashless), _PLAN)
@@ -176,6 +179,7 @@ def redactor_of(plan: Plan, environ: Mapping[str, str]) -> Redactor:
 
 def plan_redactor(plan: Plan, secrets: Iterable[str]) -> Redactor:
     """Make a redactor with these keys and a plan's custom rules, which keeps the hosts of the plan's providers."""
+    # A server may be named by its IP address, which a built-in rule would replace, and the plan must say what was called.
     hosts = (urlsplit(provider.base_url).hostname or "" for provider in plan.providers)
     return Redactor(secrets, plan.redact, known_hosts=hosts)
 
@@ -187,6 +191,7 @@ def _model(model: ModelPlan, redactor: Redactor) -> ModelPlan:
 
 
 def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
+    # Twelve hexadecimal digits may all be decimal, and then look like a card or telephone number.
     is_own_version = dataset.dataset_version == f"sha256:{dataset.sha256[:12]}"
     return _replace(
         dataset,
@@ -241,10 +246,11 @@ class RowRedactor:
     A mark may be longer than what it replaces. Where a row would break a limit of its contract that way, its marks become short.
     """
 
-    def __init__(self, redactor: Redactor, contract: str, validation: JsonObject) -> None:
+    def __init__(self, redactor: Redactor, contract: str, validation: Mapping[str, object]) -> None:
         self._redactor = redactor
         self._contract = contract
         settings = msgspec.convert(validation, ValidationConfig)
+        # One row is checked at a time, so limits on the number of records do not apply.
         self._config = msgspec.structs.replace(settings, allow_size=True, lint=False)
 
     def row(self, text: bytes, given_id: str | None, shown_id: str | None) -> bytes:
@@ -253,13 +259,14 @@ class RowRedactor:
         if self._contract not in CONTRACTS:
             return _encode(self._value(given))
         row = self._with_ids(given, self._value(given), shown_id, is_redacted=shown_id != given_id)
+        # The cheap test first: validating every row again would be slow.
         if not _has_grown(given, row) or self._is_valid(row):
             return _encode(row)
         short_id = _short_id(given_id, shown_id) if given_id and shown_id and shown_id != given_id else shown_id
         short = _no_longer(given, self._value(given))
         return _encode(self._with_ids(given, short, short_id, is_redacted=shown_id != given_id))
 
-    def head(self, given: JsonObject) -> JsonObject:
+    def head(self, given: Mapping[str, object]) -> dict[str, object]:
         """Return the members of a document around its rows."""
         members: JsonObject = self._redactor.structure(given, ROWS.get(self._contract) or OWN_NAMES)
         if (
@@ -269,16 +276,17 @@ class RowRedactor:
             members = _no_longer(given, members)
         return _with_dataset_id(given, members)
 
-    def _value(self, given: object) -> Any:
+    def _value(self, given: object) -> object:
         form = ROWS.get(self._contract)
         return self._redactor.value(given) if form is None else self._redactor.structure(given, form)
 
-    def _with_ids(self, given: Any, row: Any, record_id: str | None, *, is_redacted: bool) -> Any:
+    def _with_ids(self, given: Any, row: Any, record_id: str | None, *, is_redacted: bool) -> object:
         """Return the row with ids in the form that its contract requires; redacted ids stay distinct."""
         name = CONTRACTS[self._contract].record_id
         if name:
             row[name] = record_id
         if self._contract == "golden_v1" and is_redacted:
+            # Case ids of golden_v1 take no brackets, which every mark has.
             row[name] = _NOT_IN_CASE_ID.sub("-", (record_id or "").lower()).strip("-")
         if self._contract == "legal_eval_v1":
             _number_ids(given, row)
@@ -297,7 +305,7 @@ _HEADS = {
 }
 
 
-def _with_dataset_id(given: JsonObject, members: JsonObject) -> JsonObject:
+def _with_dataset_id(given: Mapping[str, object], members: JsonObject) -> dict[str, object]:
     name = members.get("dataset_id")
     return members if name == given.get("dataset_id") else {**members, "dataset_id": _NOT_IN_DATASET_ID.sub("_", str(name))}
 
@@ -320,7 +328,7 @@ def _short_id(given: str, shown: str) -> str:
     return f"{REDACTION_MARK.sub(_SHORT_MARKS[0], text)[:most]}#{digest}"
 
 
-def _has_grown(given: Any, redacted: Any) -> bool:
+def _has_grown(given: Any, redacted: object) -> bool:
     """Return True when a text or a name is longer than the given one."""
     if isinstance(redacted, dict):
         pairs = zip(given.items(), redacted.items(), strict=True)
@@ -330,7 +338,7 @@ def _has_grown(given: Any, redacted: Any) -> bool:
     return isinstance(redacted, str) and len(redacted) > len(str(given))
 
 
-def _no_longer(given: Any, redacted: Any) -> Any:
+def _no_longer(given: Any, redacted: object) -> Any:
     """Return the redacted value with no text longer than in the given one, by shorter marks."""
     if isinstance(redacted, dict):
         members: JsonObject = {}

@@ -24,6 +24,7 @@ _usual: list[tuple[int, int, int]] = []
 def rare_collection() -> Iterator[None]:
     """Search for cycles rarely inside the block; a collector that is configured to do even less stays as it is."""
     with _lock:
+        # Runs of one process may overlap; the last one that ends restores what the first one found.
         _usual.append(_usual[0] if _usual else gc.get_threshold())
         if 0 < _usual[0][0] < RARELY[0]:
             gc.set_threshold(*RARELY)

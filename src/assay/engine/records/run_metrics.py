@@ -45,6 +45,7 @@ def add_record(figures: PanelMetrics, prediction: PredictionLine, attempts: Iter
     """Add the lines of one record."""
     decisions = () if prediction.panel is msgspec.UNSET else prediction.panel
     figures.add(
+        # Ids are unique within a dataset only; the NUL keeps the two parts apart.
         f"{prediction.dataset}\0{prediction.record_id}",
         # Votes of a record without a grade are stored, but are not part of the panel's decisions.
         prediction.evaluator_scores if prediction.status == "evaluated" else (),
@@ -59,6 +60,7 @@ def read_panel(run: PublishedRun, plan: Plan) -> PanelMetrics | None:
     # Earlier versions kept the votes of a panel, but not how they were decided.
     if figures is None or "panel" not in run.manifest.plan_members:
         return None
+    # Both files are in the order of the records and are read side by side, in constant memory.
     logged = groupby(run.typed_lines("attempt_logs.jsonl", AttemptLine), key=lambda line: line.index)
     following = next(logged, None)
     for prediction in run.typed_lines("predictions.jsonl", PredictionLine):
@@ -277,6 +279,7 @@ def why_no_eval_run(plan: Plan) -> str:
         return "it holds scores from 1 to 5, and the run has a custom grader"
     if len(plan.datasets) > 1:
         return f"it holds one golden dataset, and the run has {len(plan.datasets)} datasets; run each by itself, or as a suite"
+    # The formula of the contract has this limit built in, so another one would make its verdicts untrue.
     if plan.case_pass_score != PASS_SCORE:
         return f"its cases pass with {PASS_SCORE}, and those of the run with {plan.case_pass_score}"
     if plan.profile is not None and plan.gates.min_score is not None:
@@ -307,6 +310,7 @@ def _thresholds(gates: Gates) -> JsonObject:
 
 def is_true_of(eval_run: JsonObject, *, is_cancelled: bool) -> bool:
     """Return False for a cancelled run whose formula passes the part that was evaluated."""
+    # The contract has no word for cancelled, so such a file would claim that the release passed.
     return not (is_cancelled and eval_run["metrics"]["overall_passed"])
 
 
@@ -336,7 +340,7 @@ def _vote_words(vote: Score) -> str:
     return f"{vote.criterion} ({vote.judge}): {vote.score:g}. {vote.justification}".rstrip()
 
 
-def regated(document: JsonObject, plan: Plan, gates: Sequence[GateCheck]) -> JsonObject:
+def regated(document: JsonObject, plan: Plan, gates: Sequence[GateCheck]) -> dict[str, object]:
     """Return a run's EvalRun as that of another run with the same results and other gates."""
     parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, GoldenParameters)
     scores = [result["score"] for result in document["results"]]

@@ -58,6 +58,7 @@ def known_row(folders: RunPaths) -> RunRow | None:
 def reserve(active: Path) -> None:
     """Reserve disk space for a failure's reason; an error is ignored, since a full disk soon fails the run itself."""
     with suppress(OSError), os.fdopen(os.open(active / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        # Written, not only sized: a sparse file would reserve nothing.
         file.write(b" " * _SIZE)
 
 
@@ -89,6 +90,7 @@ def _replace_lost(folders: RunPaths, failure: RunFailure, known: RunRow) -> bool
     """Replace a lost ledger by one without records, so that the run can be evaluated again."""
     try:
         folders.active.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Kept under another name: it may still hold records that a person can rescue.
         set_aside(folders.active / LEDGER)
         create_ledger(folders.active, plan=known.plan, plan_sha256=known.plan_sha256, at=known.states[0][1])
         ledger = folders.open_ledger()
@@ -162,6 +164,7 @@ def states_with_failures(row: RunRow, failure: RunFailure | None = None) -> list
 
 def _write_reserve(active: Path, content: bytes) -> bool:
     try:
+        # Without O_TRUNC, which would give the reserved blocks back to a full disk.
         number = os.open(active / RESERVE, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.pwrite(number, content.ljust(_SIZE), 0)

@@ -100,6 +100,7 @@ def is_at(address: str, row: RunRow) -> bool:
 
 def _is_same(found: ManifestSummary, row: RunRow) -> bool:
     decided = row.notes.get("completed_at")
+    # The time of completion is decided before publication, so that a second attempt writes the same manifest.
     return found.plan_sha256 == row.plan_sha256 and decided is not None and found.completed_at == iso(float(decided))
 
 
@@ -212,6 +213,7 @@ def new_run_id() -> str:
 
 def could_be_run_id(text: str) -> bool:
     """Return True for a name that is valid, and distinct, as a folder on every file system."""
+    # File systems of macOS and Windows do not tell upper from lower case.
     return _SAFE.fullmatch(text) is not None and text.lower() not in _RESERVED
 
 
@@ -371,6 +373,7 @@ def _not_found(runs_dir: Path, run: str, known: list[str]) -> RunNotFound:
 def find_named_run(runs_dir: Path, run: str) -> RunPaths:
     """Find a run for an action that cannot be undone: as find_run, but raise UsageProblem for `latest` or a prefix of an id."""
     found = find_run(runs_dir, run)
+    # The latest run may be another one by the time the command is confirmed.
     if _at_path(run) is None and found.run_id != run:
         raise UsageProblem(f"'{run}' is not the whole id of a run", hint=f"this cannot be undone; if you mean it: {found.run_id}")
     return found
@@ -476,6 +479,7 @@ def fetch_published(address: str, runs_dir: Path) -> RunPaths:
             raise UsageProblem(f"run '{found.run_id}' is unfinished here", hint=f"resume it: assay resume {found.run_id}")
         check_target_free(folders)
         fetch_new(storage, active=folders.active, sealed=folders.sealed)
+    # Checked after fetching, so that a run that was there before is checked too.
     if open_run_folder(folders.sealed).manifest.own_hash != found.manifest_sha256:
         raise RunSealed(f"'{folders.sealed}' is another run of that id", hint="fetch it into another --runs-dir")
     return folders

@@ -21,7 +21,7 @@ from assay import api
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.errors import SourceUnreadable, UsageProblem, counted_problems
 from assay.core.text import printable
-from assay.presentation.installation import doctor_sections, plugin_sections
+from assay.presentation.installation import doctor_sections, plugin_sections, probe_sections
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import WordChoice
 from assay.surfaces.cli.run_options import json_option, runs_dir_option, text_settings, write_json, write_text
@@ -237,12 +237,17 @@ CHECK_HELP = """Check a run file and report every problem, without evaluating an
 
 The command checks settings, datasets, stored answers and attachments as `assay run` does before its first call, and also whether
 the API keys of the run's providers are set and the providers can be reached.
+
+With --probe it also sends each model one small request with the run's parameters, which costs a few tokens. It shows which
+parameters the provider refuses and how they are sent instead, whether a verdict can be read from a judge's reply, and what the
+model costs.
 """
 
 CHECK_EPILOG = """\b
 Examples:
   assay check nightly.yaml
   assay check nightly.yaml --json
+  assay check nightly.yaml --probe
 
 \b
 Exit codes:
@@ -252,24 +257,40 @@ Exit codes:
 
 @click.command("check", help=CHECK_HELP, epilog=CHECK_EPILOG)
 @click.argument("run_file", metavar="RUNFILE")
+@click.option("--probe", is_flag=True, help="Send each model one small request.")
 @json_option
 @click.pass_context
-def check_command(context: click.Context, /, run_file: str, *, is_json: bool) -> None:
+def check_command(context: click.Context, /, run_file: str, *, probe: bool, is_json: bool) -> None:
     """Entry of the command; see HELP."""
-    problems = _problems(run_file)
-    if is_json:
-        write_json({"run_file": run_file, "is_ready": not problems, "problems": problems})
-    else:
-        write_text(f"{printable(line)}\n" for line in _lines(run_file, problems))
-    # The same code as a run that could not begin, which is what this command predicts.
-    context.exit(exits.COULD_NOT_RUN if problems else exits.VALID)
-
-
-def _problems(run_file: str) -> list[str]:
-    """List the problems of a run file; one that cannot be read is an error of one line, as in every command."""
     if run_file == "-":
         raise SourceUnreadable("a run file is not read from standard input", hint="name a file")
-    return api.check(run_file)
+    problems, probes = _probed(run_file) if probe else (api.check(run_file), [])
+    is_ready = not problems and all(each.is_well for each in probes)
+    if is_json:
+        found = {"models": [_probe_document(each) for each in probes]} if probe else {}
+        write_json({"run_file": run_file, "is_ready": is_ready, "problems": problems, **found})
+    elif probes:
+        write_text(report_text(probe_sections(probes), text_settings()))
+    else:
+        write_text(f"{printable(line)}\n" for line in _lines(run_file, problems))
+    context.exit(exits.VALID if is_ready else exits.COULD_NOT_RUN)
+
+
+def _probed(run_file: str) -> tuple[list[str], list[api.ModelProbe]]:
+    """Return what keeps a run file from being planned, else the probes of its models."""
+    try:
+        planned = api.plan_run_file(run_file)
+    except api.PlanProblems as problems:
+        return list(problems.problems), []
+    return [], api.probe_models(planned)
+
+
+def _probe_document(probe: api.ModelProbe) -> dict[str, Any]:
+    """Return a probe as JSON, without members that are empty."""
+    document: dict[str, Any] = msgspec.to_builtins(probe)
+    document["is_well"] = probe.is_well
+    document["checks"] = [{name: value for name, value in check.items() if value or name != "hint"} for check in document["checks"]]
+    return {name: value for name, value in document.items() if value not in (None, [])}
 
 
 def _lines(run_file: str, problems: list[str]) -> list[str]:
@@ -315,7 +336,7 @@ def doctor_command(context: click.Context, /, run_file: str, *, offline: bool, r
     context.exit(exits.VALID if is_well else exits.INVALID)
 
 
-def _document(check: api.DoctorCheck) -> dict[str, Any]:
+def _document(check: api.DoctorCheck) -> dict[str, object]:
     # A hint is left out where there is none; all other members are always there.
     return {name: value for name, value in msgspec.to_builtins(check).items() if value or name != "hint"}
 

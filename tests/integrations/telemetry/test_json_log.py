@@ -108,29 +108,6 @@ def seen(*, model: str, record_id: str = "q") -> api.RecordEvent:
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--otel-content"], "--otel-content needs --otel"),
-        (["--log-file", "x"], "--log-file needs --log-format"),
-        (["--metrics-file", "none/x.prom"], "--metrics-file 'none/x.prom': there is no folder 'none'"),
-        (["--log-format", "json", "--log-file", "none/x"], "--log-file 'none/x': no such file or directory"),
-        (["--log-format", "jsn"], "invalid value for '--log-format': 'jsn' is not"),
-    ],
-)
-def test_what_does_not_fit_together_is_said_before_any_call(folder: Path, options: list[str], message: str) -> None:
-    result = run(*options)
-    assert (result.exit_code, message in result.stderr) == (2, True)
-    assert not (folder / "runs" / "told").exists()
-
-
-def test_a_plain_function_can_observe_a_run() -> None:
-    told: list[api.RecordEvent] = []
-    api.run("golden.json", model="scripted/echo", judge="scripted/judge-5", observe=told.append)
-    assert [(record.record_id, record.passed, len(record.calls)) for record in told] == [(f"sum-{n}", True, 2) for n in range(1, 6)]
-    assert {call.said for record in told for call in record.calls} == {""}
-
-
 def test_given_answers_without_a_judge_are_told_of_too(folder: Path) -> None:
     (folder / "mcq.jsonl").write_bytes(example_dataset("legal_eval_v1"))
     first = api.run("mcq.jsonl", model="scripted/mcq-first", judge="scripted/judge-5", run_id="asked")
@@ -138,44 +115,3 @@ def test_given_answers_without_a_judge_are_told_of_too(folder: Path) -> None:
     api.run("mcq.jsonl", responses=first[0].run_dir, judge="scripted/judge-5", observe=told.append)
     assert len(told) == first[0].counts.total_records
     assert {call.stage for record in told for call in record.calls} <= {"judge"}
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_costs_lines_and_figures_and_not_the_run() -> None:
-    result = run("--quiet", "--log-format", "json", "--log-file", "/dev/full", "--metrics-file", "/dev/full")
-    assert result.exit_code == 0
-    assert result.stderr.splitlines() == [
-        "assay: 7 lines of the log could not be written",
-        "assay: --metrics-file '/dev/full' could not be written: no space left on device",
-    ]
-
-
-@pytest.mark.parametrize("option", ["--otel", "--log-format=json", "--metrics-file=x.prom"])
-def test_a_server_elsewhere_tells_of_its_runs_itself(option: str) -> None:
-    result = run(option, "--server", "http://127.0.0.1:9")
-    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, f"assay: {option.split('=')[0]} cannot be used with --server")
-
-
-def test_a_file_that_a_server_elsewhere_would_not_fill_is_refused() -> None:
-    result = run("--log-file", "x.log", "--server", "http://127.0.0.1:9", ASSAY_LOG="json")
-    assert (result.exit_code, result.stderr.splitlines()[0]) == (2, "assay: --log-file cannot be used with --server")
-
-
-def test_what_an_observer_raises_ends_the_run_which_can_go_on() -> None:
-    def observe(seen: api.RecordEvent) -> None:
-        raise LookupError(seen.record_id)
-
-    with pytest.raises(LookupError, match="sum-"):
-        api.run("golden.json", model="scripted/echo", judge="scripted/judge-5", run_id="watched", observe=observe)
-    assert api.resume("watched").counts.evaluated_records == 5
-
-
-def test_a_resumed_run_tells_of_every_record_once_with_its_earlier_calls() -> None:
-    told: list[api.RecordEvent] = []
-    stopping = {"model": "scripted/slow-200", "judge": "scripted/judge-5", "run_id": "halves", "concurrency": 1}
-    api.run("golden.json", observe=told.append, is_stopping=lambda: len(told) >= 1, **stopping)
-    before = len(told)
-    api.resume("halves", observe=told.append)
-    assert 1 <= before < 5
-    assert sorted(record.record_id for record in told) == [f"sum-{number}" for number in range(1, 6)]
-    assert {tuple(call.stage for call in record.calls) for record in told} == {("candidate", "judge")}

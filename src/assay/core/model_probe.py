@@ -1,0 +1,50 @@
+"""Results of probing the models of a run: what one request with the run's own parameters showed."""
+
+from typing import Literal
+
+import msgspec
+
+from assay.core.doctor import Standing
+from assay.core.model_call import Adjustment
+
+ProbeSubject = Literal["reachable", "key", "model", "parameters", "schema", "reply", "tokens", "price", "retirement"]
+ProbeRole = Literal["candidate", "judge"]
+
+
+class ProbeCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one check of a model."""
+
+    subject: ProbeSubject
+    standing: Standing = "ok"
+    says: str = ""
+    """Finding; never a key, nor a part of one."""
+    hint: str = ""
+    """Advice; empty if nothing is to be done."""
+
+
+class ShownExchange(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it was sent and what was read from its reply, without keys, for endpoints that a run file describes."""
+
+    request: str
+    reply: str
+    read: dict[str, str] = {}
+    """Values by the names that the run file gives them, such as `answer` and `usage`."""
+
+
+class ModelProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """What the probe of one model showed."""
+
+    name: str
+    """What reports call the model."""
+    provider: str
+    model: str
+    role: ProbeRole
+    checks: tuple[ProbeCheck, ...]
+    adjustments: tuple[Adjustment, ...] = ()
+    """What the provider refused, and how it is sent instead."""
+    exchange: ShownExchange | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """True when nothing needs fixing before a run."""
+        return not any(check.standing == "problem" for check in self.checks)
