@@ -94,7 +94,7 @@ def _output_limit(plan: Plan, manifest: Manifest) -> Iterator[Words]:
     """Yield the longest answer of a candidate that was called, and who limited it; earlier versions did not record it."""
     found = next((model for model in manifest.negotiated if model.model == plan.candidate.name), None)
     if found is not None and _has_output_limit(plan):
-        yield "output limit", (_limit_text(found.output_limit, found.output_limit_origin),)
+        yield "max output", (_limit_text(found.output_limit, found.output_limit_origin),)
 
 
 def _has_output_limit(plan: Plan) -> bool:
@@ -114,7 +114,9 @@ def negotiated_words(manifest: Manifest) -> Iterator[Words]:
     """Yield what providers rejected, and what the models were sent instead; a setting of the user is noted by itself."""
     candidate = manifest.candidate.name
     for model in manifest.negotiated:
-        shown = [_adjusted(one) for one in model.adjustments if one.is_loss or one.parameter in _FORMS]
+        # Of several steps of one parameter the last one is what was sent.
+        steps = {one.parameter: _adjusted(one) for one in model.adjustments if one.is_loss or one.parameter in _FORMS}
+        shown = list(steps.values())
         if model.model == candidate and model.output_limit_origin == "provider":
             shown = [text for text in shown if not text.startswith("max_tokens ")]
         if shown:
@@ -298,7 +300,7 @@ def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
         source = _SOURCES[plan.response_source].format(path=plan.responses_path)
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
     for number, text in enumerate(dict.fromkeys(_planned_limits(planned))):
-        yield "" if number else "output limit", text
+        yield "" if number else "max output", text
     for label, words in graders(first):
         yield label, " · ".join(words)
     for label, words in sent_fields(first):
