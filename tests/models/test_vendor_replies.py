@@ -197,7 +197,7 @@ ENDS: list[tuple[ProviderKind, dict[str, Any], str]] = [
     ("google", generated(CALL), "tool_call_only"),
     ("google", generated(CALL, finish="UNEXPECTED_TOOL_CALL"), "tool_call_only"),
     ("google", {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}, "tool_call_only"),
-    ("google", {"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS"}]}, "empty_answer"),
+    ("google", {"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS"}]}, "answer_truncated"),
     ("google", generated({"inlineData": {"mimeType": "image/png", "data": ""}}), "empty_answer"),
     ("google", {"usageMetadata": {"promptTokenCount": 9}}, "internal_error"),
     ("bedrock", conversed({"text": "Blocked."}, stop="guardrail_intervened"), "content_filtered"),
@@ -214,7 +214,7 @@ ENDS: list[tuple[ProviderKind, dict[str, Any], str]] = [
     ),
     ("azure", completion("", finish="content_filter"), "content_filtered"),
     ("deepseek", completion("", finish="insufficient_system_resource"), "service_unavailable"),
-    ("mistral", completion([{"type": "thinking", "thinking": []}], finish="length"), "empty_answer"),
+    ("mistral", completion([{"type": "thinking", "thinking": []}], finish="length"), "answer_truncated"),
     ("groq", completion(None, finish="tool_calls", tool_calls=[{"id": "1", "function": {"name": "look"}}]), "tool_call_only"),
 ]
 
@@ -372,7 +372,7 @@ def test_recorded_replies_are_read_as_what_they_are(name: str) -> None:
             assert (usage.reasoning_tokens or 0) <= usage.output_tokens
         found["answer"] += 1
     assert set(found) <= {
-        *("answer", "tool_call_only", "content_filtered", "empty_answer"),
+        *("answer", "tool_call_only", "content_filtered", "empty_answer", "answer_truncated"),
         *("not_found", "invalid_request", "parameter_refused", "internal_error"),
     }
     assert found["answer"] >= 80

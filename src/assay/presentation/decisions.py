@@ -292,8 +292,8 @@ def _record(line: PredictionLine) -> RecordCheck:
 
 
 def _shown_by(line: PredictionLine) -> tuple[str, ...]:
-    # As `assay show` would otherwise read the id as an option.
     """Behind `assay show RUN`; an id that looks like an option goes last."""
+    # As `assay show` would otherwise read the id as an option.
     sample = ("--sample", str(line.sample)) if line.sample is not msgspec.UNSET else ()
     return (*sample, "--", line.record_id) if line.record_id.startswith("-") else (line.record_id, *sample)
 

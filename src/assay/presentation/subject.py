@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
@@ -176,7 +176,7 @@ def candidate_words(plan: Plan) -> tuple[str, ...]:
 
 
 def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
-    """Return `gpt`, `openai/gpt-5-mini`, `temperature 0`."""
+    """Return `gpt`, `openai/gpt-6-luna`, `temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay") else ""
     # No model was called for a given answer, so these parameters were never sent.
@@ -235,7 +235,7 @@ _FALLBACKS = {"live": "sent as single calls at full price", "fail": "their recor
 _SOURCES = {"sampled": "called in this run", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
 
 
-def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
+def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, object]:
     """Return the plans as plain values; there is no key in them."""
     fields = add_counts(dataset.fields for dataset in planned.plans[0].datasets)
     return {

@@ -175,8 +175,8 @@ def bar(count: int, largest: int) -> str:
 
 
 def size(number: int) -> str:
-    # 1024-based, as the limits of the contracts.
     """Return `812 bytes`, `1.4 MB`; a KB has 1024 bytes."""
+    # 1024-based, as the limits of the contracts.
     amount, unit = float(number), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
@@ -446,7 +446,7 @@ def estimate_text(estimate: api.CostEstimate) -> str:
 
 
 def batch_text(model: api.ModelEstimate) -> str:
-    """Return `2 batches of openai/gpt-5 for 60,000 requests, about $1.20 instead of $2.40 one by one; answers within 24 hours`."""
+    """Return `2 batches of openai/gpt-6-sol for 60,000 requests, about $1.20 instead of $2.40; answers within 24 hours`."""
     batches = "1 batch" if model.batches == 1 else f"{model.batches:,} batches"
     cost = ", price unknown"
     if model.cost is not None and model.live_cost is not None:
@@ -521,7 +521,7 @@ def finding_word(finding: api.GateReason) -> str:
 
 
 def error_text(code: str, message: str | None) -> str:
-    """Return `timeout: judge openai/gpt-5 after 3 attempts: no whole answer within 60 s`: the code once, then the message."""
+    """Return `timeout: judge openai/gpt-6-sol after 3 attempts: no whole answer within 60 s`: the code once, then the message."""
     return ": ".join(filter(None, (code, without_code(code, message or ""))))
 
 

@@ -592,7 +592,7 @@ class _Planner:
         )
 
 
-def _same_settings(section: RunFile | RunSection) -> dict[str, Any]:
+def _same_settings(section: RunFile | RunSection) -> dict[str, object]:
     """Return the settings of a section that a plan stores under the same name and takes unchanged."""
     return {name: getattr(section, name) for name in section.__struct_fields__ if name in Plan.__struct_fields__}
 

@@ -35,7 +35,9 @@ def split_model(text: str) -> ModelName:
     """Split `provider/model`, `provider:model` or `provider:/model` into provider and model; raises BadName."""
     match = _MODEL.fullmatch(text.strip())
     if match is None:
-        hint = f"did you mean openai/{text}?" if text and text not in PROVIDERS else "write provider/model, such as openai/gpt-4.1"
+        hint = (
+            f"did you mean openai/{text}?" if text and text not in PROVIDERS else "write provider/model, such as openai/gpt-6-sol"
+        )
         raise BadName(f"'{text}' has no provider prefix; {hint}")
     # A recording is a file, whose path may begin with a slash.
     is_path = match["provider"] in _FILE_KINDS and match["mark"] == ":/"

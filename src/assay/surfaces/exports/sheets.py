@@ -69,11 +69,11 @@ class Sheets:
 
 
 def _plain_worksheet(book: Any) -> type:
+    """Return a sheet that writes texts unchanged: in constant memory the library reads `<r>...</r>` as its own markup."""
     # A private name of XlsxWriter: tests/exports pins the behaviour, so that an update that changes it is
     # noticed.
-    """Return a sheet that writes texts unchanged: in constant memory the library reads `<r>...</r>` as its own markup."""
 
-    def plain(sheet: Any, string: str, attributes: Sequence[Any] = ()) -> None:
+    def plain(sheet: Any, string: str, attributes: Sequence[object] = ()) -> None:
         sheet._xml_inline_string(string, preserve=True, attributes=attributes)
 
     return type("PlainWorksheet", (book.worksheet_class,), {"_xml_rich_inline_string": plain})

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
-from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
 from assay.presentation.words import counted
 from assay.surfaces.exports.sheets import SheetColumn, Sheets
@@ -58,7 +57,7 @@ def workbook_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]
                 yield piece
 
 
-def _library() -> Any:
+def _library() -> object:
     try:
         return import_module("xlsxwriter")
     except ImportError as problem:
@@ -108,7 +107,7 @@ def _write_records(run: RunReader, sheets: Sheets, *, progress: ExportProgress) 
     criteria.close()
 
 
-def _about(run: RunReader) -> Iterator[JsonObject]:
+def _about(run: RunReader) -> Iterator[dict[str, object]]:
     facts = run_facts(run)
     for name, value in {**facts, "redactions": _redactions(run), **_READING}.items():
         yield {"fact": name, "value": value}

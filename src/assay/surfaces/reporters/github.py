@@ -36,8 +36,8 @@ def github_report(reports: Iterable[ValidationReport], settings: ReportSettings)
 
 
 def report_annotations(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
-    # Commands for GitHub's log: a line with anything unescaped could begin another command.
     """Write the commands for the issues of one file."""
+    # Commands for GitHub's log: a line with anything unescaped could begin another command.
     for change in settings.changes:
         properties: dict[str, str | int | None] = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
         yield annotation("notice", properties, message=change_line(change))
