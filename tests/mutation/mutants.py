@@ -1,4 +1,4 @@
-"""Small changes to a module's source, each at one place: what a slip of whoever wrote it would look like."""
+"""Small changes to a module's source, each at one place: what a slip of its author would look like."""
 
 import ast
 import difflib

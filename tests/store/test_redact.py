@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.store.redact import Redactor
+from assay.core.secrets import RedactRule
+from assay.store.redact import Redactor, StructureFields
 from tests.store.canaries import CANARIES, CONTEXTS, variants
 
 SHARED = Redactor()
@@ -241,3 +242,48 @@ def test_redactors_with_the_same_keys_share_what_is_compiled() -> None:
     first, second = Redactor(["key-one-0123456789", "key-two-0123456789"]), Redactor(["key-two-0123456789", "key-one-0123456789"])
     assert first._triggers is second._triggers
     assert first._triggers is not Redactor()._triggers
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("S3cretValue99x is set by password=S3cretValue99x", "[REDACTED:assignment] is set by password=[REDACTED:assignment]"),
+        (
+            "S3cretValue99xOther1Value88y, password=S3cretValue99x, password=Other1Value88y",
+            "[REDACTED:assignment][REDACTED:assignment], password=[REDACTED:assignment], password=[REDACTED:assignment]",
+        ),
+    ],
+    ids=["before its label", "side by side"],
+)
+def test_a_secret_goes_wherever_the_text_repeats_it(text: str, expected: str) -> None:
+    assert Redactor().text(text) == expected
+
+
+NUMBERS_OF_STAFF = RedactRule(name="staff", pattern=r"EMP-\d+|level|kind|note")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_clean", "is_clean_by_rules"),
+    [
+        ("An answer.", True, True),
+        ("EMP-1 answers.", True, False),
+        ("jane@example.org", False, False),
+        ("a lone \ud800", False, False),
+    ],
+)
+def test_a_text_is_clean_where_no_rule_finds_anything(text: str, *, is_clean: bool, is_clean_by_rules: bool) -> None:
+    assert Redactor().is_clean(["first", text]) is is_clean
+    assert Redactor(custom=[NUMBERS_OF_STAFF]).is_clean(["first", text]) is is_clean_by_rules
+
+
+def test_custom_rules_leave_the_members_of_a_structure_that_the_program_needs() -> None:
+    structure = {"kind": "EMP-1", "level": "EMP-2", "note": {"kind": "EMP-3", "mail": "jane@example.org"}, "size": 3}
+    form = StructureFields(terms=frozenset(("kind",)), free=frozenset(("note",)))
+    staff, mail = "[REDACTED:staff]", "[REDACTED:email]"
+    assert Redactor(custom=[NUMBERS_OF_STAFF]).structure(structure, form) == {
+        "kind": "EMP-1",
+        "level": staff,
+        "note": {staff: staff, "mail": mail},
+        "size": 3,
+    }
+    assert Redactor().structure(structure, form) == {**structure, "note": {"kind": "EMP-3", "mail": mail}}

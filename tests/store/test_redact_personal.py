@@ -108,3 +108,47 @@ def test_personal_numbers_go_whole_and_their_likes_stay(text: str, expected: str
 )
 def test_four_numbers_below_32_are_a_version_and_not_an_address(text: str, *, is_address: bool) -> None:
     assert Redactor().text(f"It was {text} then.") == f"It was {'[REDACTED:ip_address]' if is_address else text} then."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It was ::1 then.", "It was [REDACTED:ip_address] then."),
+        ("It was a[::1] then.", "It was a[::1] then."),
+        ("It was 1::2 then.", "It was 1::2 then."),
+        ("Its gateway is 1::2.", "Its gateway is [REDACTED:ip_address]."),
+        ("It was 1::2/64 then.", "It was [REDACTED:ip_address] then."),
+        ("It was 2001:db8::7 then.", "It was [REDACTED:ip_address] then."),
+        ("It was abcd::cafe then.", "It was abcd::cafe then."),
+    ],
+)
+def test_a_short_address_goes_where_it_cannot_be_code_or_a_ratio(text: str, expected: str) -> None:
+    assert Redactor().text(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "is_address"),
+    [
+        ("It was 00:11:22:33:44:55 then.", True),
+        ("It was 00-11-22-33-44-55 then.", False),
+        ("Its hardware has 00-11-22-33-44-55 now.", True),
+        ("It was 00-11-22-33-44-5E then.", True),
+        ("It was 1122.3344.5566 then.", False),
+        ("It was 1122.33aa.5566 then.", True),
+    ],
+)
+def test_six_pairs_of_digits_are_a_machine_only_with_colons_or_by_their_name(text: str, *, is_address: bool) -> None:
+    assert ("[REDACTED:machine_address]" in Redactor().text(text)) is is_address
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ring415-555-0132 today", "ring[REDACTED:phone] today"),
+        ("RING415-555-0132 today", "RING415-555-0132 today"),
+        ("ring415-555-0132b today", "ring415-555-0132b today"),
+        ("ring415.555.0132 today", "ring415.555.0132 today"),
+    ],
+)
+def test_a_number_with_hyphens_goes_although_a_space_is_missing(text: str, expected: str) -> None:
+    assert Redactor().text(text) == expected

@@ -1,5 +1,6 @@
 """The file of a ledger: who can read it, what damages it, and what a full disk does."""
 
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import RunNotFound, StoreUnavailable, UsageProblem
+from assay.core.errors import LedgerLost, RunNotFound, StoreUnavailable, UsageProblem
 from assay.core.model_call import Reply
 from assay.store.ledger import SHARD_SIZE, CommitEntry
 from assay.store.sqlite import FORMAT, SqliteLedger, create_ledger, open_ledger
@@ -158,3 +159,28 @@ def test_two_processes_that_open_an_older_ledger_bring_it_up_to_date_once(
     assert [ledger.shards() for ledger in ledgers] == [[0, 1], [0, 1]]
     for ledger in ledgers:
         ledger.close()
+
+
+def test_a_ledger_whose_folder_is_gone_is_rescued_into_a_folder_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    ledger = new_ledger(folder)
+    ledger.append(ledger.claim(0, owner="a"), [done(0)])
+    shutil.rmtree(folder)
+    with pytest.raises(LedgerLost, match="was removed or replaced"):
+        ledger.append(ledger.claim(0, owner="a"), [done(1)])
+    assert ledger.rescue()
+    ledger.close()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+    assert modes == {"run": 0o700, "ledger.sqlite": 0o600}
+    again = open_ledger(ledger.path)
+    assert (again.counts(), again.run().plan_sha256) == ({"evaluated": 1, "open": 2}, "ab")
+    again.close()
+
+
+def test_a_ledger_that_is_in_its_place_needs_no_rescue(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    before = ledger.path.stat().st_ino
+    assert not ledger.rescue()
+    assert ledger.path.stat().st_ino == before
+    ledger.close()

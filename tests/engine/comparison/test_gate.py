@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from assay.core.settings import Gates
 from assay.core.summary import Interval, Summary
 from assay.engine.comparison.gate import decide_gate
 from assay.metrics.summary import summarize
+from tests.crash.job import write_job
+from tests.crash.provider import Answer, CountingProvider
+from tests.engine.execution.test_faults import BAD_KEY, finished, good
 from tests.engine.graded_runs import graded, passing, question
 from tests.engine.run_settings import write_golden, write_rows
 
@@ -155,6 +159,23 @@ def test_the_first_run_has_no_previous_one(folder: Path) -> None:
         decided(folder, "usual", "previous")
 
 
+def test_a_run_that_did_not_end_is_no_baseline(tmp_path: Path) -> None:
+    is_revoked: list[bool] = []
+
+    def script(model: str, case: str, time: int) -> Answer:
+        if is_revoked or provider.calls_to("candidate") > 3:
+            is_revoked.append(True)
+            return BAD_KEY
+        return good(model, case, time)
+
+    with CountingProvider(script) as provider:
+        finished(write_job(tmp_path, provider.base_url, records=6, concurrency=1))
+    cancelled = api.cancel("x", runs_dir=tmp_path / "runs")
+    assert cancelled.counts.evaluated_records > 0
+    with pytest.raises(UsageProblem, match="run 'x' is cancelled: it did not go through all its records"):
+        api.set_baseline("x", runs_dir=tmp_path / "runs")
+
+
 def test_a_run_that_evaluated_nothing_is_not_decided_about(folder: Path) -> None:
     rows = write_rows(folder / "law.jsonl", *ROWS[:5])
     api.run(rows, model="scripted/fail-invalid_request", run_id="dead", runs_dir=str(folder / "runs"))
@@ -198,6 +219,31 @@ def test_a_threshold_on_a_profile_is_about_its_headline_and_its_interval(tmp_pat
     verdict = decided(tmp_path, "official")
     assert verdict.word == "WARNING"
     assert verdict.reasons[0].reason.startswith("lexam_mcq 0.90 (at least 0.85), but its 95 % interval begins at 0.8")
+
+
+@pytest.mark.parametrize(("lost", "word"), [(1, "PASS"), (2, "WARNING")], ids=["the twentieth", "more"])
+def test_a_loss_above_a_twentieth_that_few_records_cannot_prove_is_a_warning(tmp_path: Path, lost: int, word: str) -> None:
+    graded(tmp_path, "old", ROWS[:20], passing(ROWS[:20]))
+    graded(tmp_path, "new", ROWS[:20], passing(ROWS[:20], *range(lost)))
+    verdict = decided(tmp_path, "new", "old")
+    assert (verdict.word, verdict.passed) == (word, True)
+    assert ("a loss is seen" in verdict.reasons[0].reason) is (word == "WARNING")
+
+
+@pytest.mark.parametrize(("answer", "word"), [("Paris London Berlin", "PASS"), ("Nothing.", "WARNING")], ids=["4 of 5", "1 of 5"])
+def test_a_noticeable_loss_of_score_is_a_share_of_its_scale(tmp_path: Path, answer: str, word: str) -> None:
+    standard = "Paris London Berlin Warsaw Vienna"
+    cases = [{"id": f"c{number}", "user_prompt": "Which cities?", "rubric": standard} for number in range(10)]
+    (tmp_path / "golden.json").write_text(json.dumps({"version": "1.0.0", "cases": cases}))
+    for run_id, first in (("old", standard), ("new", answer)):
+        texts = {case["id"]: standard for case in cases} | {"c0": first}
+        rows = [{"example_id": name, "candidate_name": "big", "response_text": text} for name, text in texts.items()]
+        responses = write_rows(tmp_path / f"{run_id}.jsonl", *rows)
+        options = {"judge": "scripted/judge-sound", "run_id": run_id, "runs_dir": str(tmp_path / "runs")}
+        api.run(tmp_path / "golden.json", responses=str(responses), **options)
+    # A loss of 0.1 and of 0.4 points, on a scale with four points between its ends.
+    verdict = decided(tmp_path, "new", "old", measure="score")
+    assert [reason.word for reason in verdict.reasons if reason.is_difference] == [word]
 
 
 def plan_with(**gates: float) -> Plan:

@@ -1,4 +1,4 @@
-"""Rounds of a record whose run was interrupted: what is left of them, and how long they are waited for."""
+"""One record under evaluation: its rounds, also after an interruption, and what its calls do to the rest of the run."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from assay import api
 from assay.core.errors import StoreUnavailable
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt
@@ -16,6 +17,9 @@ from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.planning.request import RunRequest
 from assay.engine.storage.run_paths import RunPaths
 from assay.store.ledger import CommitEntry
+from tests.crash.job import write_job
+from tests.crash.provider import CountingProvider
+from tests.engine.execution.test_faults import BAD_KEY, DOWN, finished, good, states
 from tests.engine.run_settings import planned, write_golden
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.world import World
@@ -70,3 +74,42 @@ def test_what_could_not_be_written_is_told_before_a_stop() -> None:
 
     with pytest.raises(StoreUnavailable):
         asyncio.run(side_by_side())
+
+
+class HoldingProvider(CountingProvider):
+    """A provider that answers the first call about the case `1` only after its release."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._released = asyncio.Event()
+
+    def release(self) -> None:
+        """Answer from now on."""
+        self._loop.call_soon_threadsafe(self._released.set)
+
+    async def _reply(self, body: bytes) -> bytes:
+        if b"[case 1]" in body:
+            await self._released.wait()
+        return await super()._reply(body)
+
+
+def test_a_record_with_three_rounds_does_not_speak_for_another_that_has_its_first(tmp_path: Path) -> None:
+    def release(event: api.RecordEvent) -> None:
+        if event.record_id == "r-0":
+            provider.release()
+
+    with HoldingProvider(lambda model, case, time: DOWN if case == "0" and time < 3 else good(model, case, time)) as provider:
+        job = write_job(tmp_path, provider.base_url, records=2)
+        (result,) = api.run(job.folder / "run.json", run_id="x", runs_dir=str(job.runs), observe=release)
+    assert provider.calls["candidate", "0"] == 3
+    assert states(result) == ["queued", "validating", "running", "finalizing", "completed_with_failures"]
+
+
+def test_a_rejected_judge_ends_the_calls_to_a_candidate_elsewhere(tmp_path: Path) -> None:
+    with CountingProvider(good) as answering, CountingProvider(lambda *_: BAD_KEY) as judging:
+        providers = [{"name": "stub", "base_url": answering.base_url}, {"name": "other", "base_url": judging.base_url}]
+        judges = [{"model": "other/judge"}]
+        result = finished(write_job(tmp_path, answering.base_url, records=60, providers=providers, judges=judges))
+    assert (result.state, result.counts.evaluated_records) == ("failed", 0)
+    assert "'other' rejects the calls to 'other/judge'" in result.problem
+    assert answering.calls_to("candidate") < 20
