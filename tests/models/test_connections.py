@@ -1,6 +1,8 @@
 """Connections to providers: when they are used again, TLS, proxies, and how replies end."""
 
 import asyncio
+import os
+import resource
 import socket
 import threading
 import tracemalloc
@@ -132,7 +134,11 @@ def tunnelling_proxy(answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r
     ],
     ids=["length", "chunked", "an error", "no body", "close", "HTTP/1.0", "bytes after it", "another answer after it"],
 )
-def test_a_connection_is_used_again_where_nothing_is_left_to_say(answer: bytes, connections: list[int]) -> None:
+def test_a_connection_is_used_again_where_nothing_is_left_to_say(
+    answer: bytes, connections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a rest, so that requests that follow at once find the connection.
+    monkeypatch.setattr(http_client, "SETTLE_SECONDS", 0.0)
     with counting_provider(answer) as (url, requests):
         statuses(url, times=3)
     assert requests == connections
@@ -267,20 +273,43 @@ def test_an_answer_that_comes_soon_after_another_is_not_taken_for_that_of_the_ne
         assert statuses(url, times=2) == [200, 200]
 
 
-def test_connections_that_settle_are_at_most_as_many_as_there_are_requests() -> None:
-    async def asked(url: str) -> None:
+def test_while_a_connection_rests_another_one_serves_and_no_request_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "SETTLE_SECONDS", 60.0)
+    with counting_provider(OK) as (url, requests):
+        assert statuses(url, times=3) == [200, 200, 200]
+    assert requests == [1, 1, 1]
+
+
+def test_not_more_connections_rest_at_once_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "SETTLE_SECONDS", 60.0)
+    monkeypatch.setattr(http_client, "MAX_SETTLING", 2)
+    with counting_provider(OK) as (url, requests):
+        assert statuses(url, times=9) == [200] * 9
+    assert requests == [3, 3, 3]
+
+
+def test_a_process_that_may_open_no_more_files_uses_a_connection_that_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "SETTLE_SECONDS", 60.0)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def asked(url: str) -> list[int]:
         pool = HttpPool(url, seconds=60.0)
-
-        async def work() -> None:
-            for _ in range(25):
-                await pool.send(pool.head("GET", url, {}) + b"\r\n")
-
-        await asyncio.gather(*(work() for _ in range(8)))
+        request = pool.head("GET", url, {}) + b"\r\n"
+        first = await pool.send(request)
+        free = os.dup(0)
+        os.close(free)
+        # No file descriptor from the lowest free one on.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            second = await pool.send(request)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         await pool.close()
+        return [first.status, second.status]
 
     with counting_provider(OK) as (url, requests):
-        asyncio.run(asked(url))
-    assert (sum(requests), 8 <= len(requests) <= 16) == (200, True)
+        assert asyncio.run(asked(url)) == [200, 200]
+    assert requests == [2]
 
 
 def test_bytes_that_nobody_has_read_yet_answer_no_other_request() -> None:

@@ -1,6 +1,7 @@
 """HTTP/1.1 to a provider: connections with deadlines, lookup, TLS and proxies, kept in a pool."""
 
 import asyncio
+import errno
 import select
 import ssl
 from base64 import b64encode
@@ -542,6 +543,9 @@ SETTLE_SECONDS = 0.025
 A reply says nothing of the request that it answers, so that a second one that arrives just after the next request would be taken
 for the answer to that. Real calls take hundreds of milliseconds, and another connection serves in the meantime.
 """
+MAX_SETTLING = 64
+"""Connections that rest at once; where replies come so fast that there are more, they rest for less."""
+_NO_HANDLES = (errno.EMFILE, errno.ENFILE)
 _URL_CHARACTERS = "/%:=&?~+!$,;'@()*[]"
 """Characters besides letters and digits that are not quoted in a URL."""
 
@@ -557,7 +561,6 @@ class HttpPool:
         self._settling: deque[HttpConnection] = deque()
         """Connections that rest after a reply, the longest first."""
         self._idle: list[HttpConnection] = []
-        self._in_flight = 0
         self._deadlines = Deadlines()
 
     def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
@@ -581,21 +584,17 @@ class HttpPool:
         """
         loop = asyncio.get_running_loop()
         start = loop.time()
-        self._in_flight += 1
+        connection = self._idle_connection(start) or await self._new_connection()
+        self._deadlines.set(connection, start + self._seconds)
         try:
-            connection = self._idle_connection(start) or await self._new_connection()
-            self._deadlines.set(connection, start + self._seconds)
-            try:
-                return await connection.exchange(request)
-            finally:
-                self._deadlines.lift(connection)
-                if connection.is_reusable:
-                    connection.idle_since = loop.time()
-                    self._settling.append(connection)
-                else:
-                    connection.close()
+            return await connection.exchange(request)
         finally:
-            self._in_flight -= 1
+            self._deadlines.lift(connection)
+            if connection.is_reusable:
+                connection.idle_since = loop.time()
+                self._settling.append(connection)
+            else:
+                connection.close()
 
     async def transfer(self, request: Iterable[bytes], *, sink: Callable[[bytes], object] | None = None) -> HttpReply:
         """Send a request in pieces over a connection of its own; the body of a successful reply goes to the sink.
@@ -624,19 +623,23 @@ class HttpPool:
         await asyncio.sleep(0)
 
     async def _new_connection(self) -> HttpConnection:
-        """Open a connection; while as many settle as there are requests, wait for the first of them instead."""
-        async with asyncio.timeout(self._seconds):
-            while len(self._settling) >= self._in_flight:
-                now = asyncio.get_running_loop().time()
-                await asyncio.sleep(self._settling[0].idle_since + SETTLE_SECONDS - now)
-                connection = self._idle_connection(asyncio.get_running_loop().time())
-                if connection is not None:
-                    return connection
-            return await self._dialer.connect()
+        """Open a connection; where the process may open no more, take one that has not settled."""
+        while True:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    return await self._dialer.connect()
+            except OSError as problem:
+                if problem.errno not in _NO_HANDLES or not self._settling:
+                    raise
+            self._idle.append(self._settling.popleft())
+            connection = self._idle_connection(asyncio.get_running_loop().time())
+            if connection is not None:
+                return connection
 
     def _idle_connection(self, now: float) -> HttpConnection | None:
         """Take the most recently used connection of those that have settled, so that the others can expire."""
-        while self._settling and now - self._settling[0].idle_since >= SETTLE_SECONDS:
+        # No request waits for a connection to settle: budgets and limits have let it go now.
+        while self._settling and (now - self._settling[0].idle_since >= SETTLE_SECONDS or len(self._settling) > MAX_SETTLING):
             self._idle.append(self._settling.popleft())
         while self._idle:
             connection = self._idle.pop()
