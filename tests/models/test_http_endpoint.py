@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.case import Attachment, Case, Message
-from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
+from assay.core.case import Message
+from assay.core.model_call import AttachedText, ModelFailure, ModelRequest, RecordInput, Reply, Usage
 from assay.core.plan import ProviderPlan
 from assay.core.settings import UsagePaths
 from assay.models import check_models, open_models
@@ -25,14 +25,13 @@ def endpoint(url: str, **settings: Any) -> ProviderPlan:
     return ProviderPlan(name="p", kind="http", base_url=url, **{**DEFAULTS, **settings})
 
 
-def case_of(**members: Any) -> Case:
-    given = {"metadata": {"team": {"name": "blue"}, "level": 3}, **members}
-    return Case(id="r-1", index=0, contract="golden_v1", task="open", dataset="d", prompt="What?", **given)
+def record_of(**members: Any) -> RecordInput:
+    return RecordInput(id="r-1", **{"metadata": {"team": {"name": "blue"}, "level": 3}, **members})
 
 
 def asked(*messages: Message, **members: Any) -> ModelRequest:
     given = messages or (Message("user", "What is 2 + 2?"),)
-    return ModelRequest(stage="candidate", call_id="candidate", model="m", messages=given, record=case_of(), **members)
+    return ModelRequest(stage="candidate", call_id="candidate", model="m", messages=given, record=record_of(), **members)
 
 
 def talk(
@@ -116,7 +115,7 @@ def test_a_key_variable_is_sent_as_a_bearer_token() -> None:
 
 
 def test_a_header_takes_no_line_break_of_a_record() -> None:
-    ask = msgspec.structs.replace(asked(), record=case_of(metadata={"level": "1\r\nX-Evil: 1"}))
+    ask = msgspec.structs.replace(asked(), record=record_of(metadata={"level": "1\r\nX-Evil: 1"}))
     failure = failed([{"answer": "4"}], ask, headers={"X-Level": "{{metadata.level}}"})
     assert (failure.code, "header 'X-Level'" in failure.message) == ("invalid_request", True)
 
@@ -135,9 +134,9 @@ def test_instructions_stand_before_the_question_where_nothing_else_holds_them() 
 
 
 def test_attachments_are_sent_once() -> None:
-    record = case_of(attachments=(Attachment("a.txt", kind="text", title="Letter"),))
+    record = record_of(attachments=(AttachedText("a.txt", "Letter", "text", "Dear all"),))
     messages = (Message("user", "Hi\n\nAttachment: Letter\nDear all"),)
-    ask = msgspec.structs.replace(asked(*messages), record=record, attachments={"a.txt": "Dear all"})
+    ask = msgspec.structs.replace(asked(*messages), record=record)
     _, (request,) = talk([{"answer": "4"}], ask, body={"q": "{{prompt}}", "files": "{{attachments}}"})
     assert request.body == {"q": "Hi", "files": [{"path": "a.txt", "title": "Letter", "kind": "text", "text": "Dear all"}]}
     assert talk([{"answer": "4"}], ask)[1][0].body == {"question": messages[0].content}
@@ -278,7 +277,7 @@ def test_replies_are_cached_by_all_that_is_sent_and_read() -> None:
         provider = endpoint("http://h/ask", **settings)
         return request_addressing(provider, plan_of(provider).candidate)(ask)
 
-    other = msgspec.structs.replace(asked(), record=case_of(metadata={"level": 4}))
+    other = msgspec.structs.replace(asked(), record=record_of(metadata={"level": 4}))
     uses = {"body": {"q": "{{prompt}}", "l": "{{metadata.level}}"}}
     assert address(asked()) == address(other)
     assert address(asked(), **uses) != address(other, **uses)

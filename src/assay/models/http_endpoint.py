@@ -216,7 +216,7 @@ class EndpointModel:
         prompt = messages[users[-1]].content if users else ""
         if "attachments" in self._slots and ask.record is not None:
             for attachment in ask.record.attachments:
-                section = attachment_section(attachment, ask.attachments.get(attachment.path, ""))
+                section = attachment_section(attachment.title, attachment.text)
                 prompt = prompt.replace(f"\n\n{section}", "")
         if len(users) > 1 or {"system", "messages"} & set(self._slots):
             return prompt
