@@ -1,7 +1,6 @@
 """Any HTTP endpoint as a model: what is sent, what is read, sessions, failures, and no key anywhere else."""
 
 import asyncio
-import json
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from assay.models.provider_protocol import exchange_of
 from assay.models.requests import request_addressing
 from assay.testing import StubProvider, StubReply, StubRequest
 from tests.models.asking import KEY, ask_of, plan_of, reply_to
+from tests.models.vendor_stub import Said, vendor
 
 ENVIRON = {"APP_KEY": KEY}
 DEFAULTS: dict[str, Any] = {"body": {"question": "{{prompt}}"}, "answer": "$.answer"}
@@ -287,11 +287,12 @@ def test_replies_are_cached_by_all_that_is_sent_and_read() -> None:
 
 
 def test_a_get_sends_no_body() -> None:
-    body = json.dumps({"answer": "4"})
-    assert body  # the stub answers GET with 404, which shows what was asked
-    failure = failed([], method="GET", body=msgspec.UNSET, path="/ask?q={{prompt}}")
-    assert failure.code == "not_found"
-    assert "/ask?q=What%20is%202%20%2B%202%3F" in failure.message
+    with vendor(lambda _: Said({"answer": "4"})) as (url, requests):
+        provider = endpoint(f"{url}/ask?q={{{{prompt}}}}", method="GET", body=msgspec.UNSET)
+        reply = reply_to(plan_of(provider), asked(), environ=ENVIRON)
+    (request,) = requests
+    assert (reply.text, request.method, request.path, request.body) == ("4", "GET", "/ask?q=What%20is%202%20%2B%202%3F", None)
+    assert "Content-Length" not in request.headers
 
 
 # What a probe shows
