@@ -3,7 +3,7 @@
 import msgspec
 
 from assay.core.manifest import BatchEntry
-from assay.core.plan import ImportedFile, ImportPlan, ModelPlan
+from assay.core.plan import NO_PARAMETERS, ImportedFile, ImportPlan, ModelPlan
 from assay.core.settings import ModelParameters
 from assay.presentation.subject import batch_words, grading_word, imported_words, model_words, subject_facts
 from tests.surfaces.run_views import manifest
@@ -70,3 +70,7 @@ def test_a_grader_that_is_called_in_place_of_judges_gives_times_their_name() -> 
     grader = {"kind": "grader", "name": "exact", "grades": True}
     assert grading_word(manifest(plugins=[grader]).plan) == "grader"
     assert grading_word(manifest(plugins=[{**grader, "asks_judges": True}]).plan) == "judge"
+
+
+def test_an_endpoint_that_is_named_alone_has_one_name() -> None:
+    assert model_words(ModelPlan(name="mine", provider="mine", model="mine", parameters=NO_PARAMETERS)) == ("mine",)
