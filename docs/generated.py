@@ -13,6 +13,7 @@ from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
 from assay.engine.planning.request import run_file_schema
 from docs.house import house_svg
+from docs.models import current, outdated
 
 ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "docs" / "images" / "house.svg"
@@ -34,9 +35,9 @@ def generated() -> dict[Path, str]:
     commands = _with_options(COMMANDS.read_text("utf-8"))
     return {
         SCHEMA: json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n",
-        PAGE: _with_tables(PAGE, tables),
-        PROVIDERS_PAGE: _with_tables(PROVIDERS_PAGE, tables),
-        COMMANDS: commands,
+        PAGE: current(_with_tables(PAGE, tables)),
+        PROVIDERS_PAGE: current(_with_tables(PROVIDERS_PAGE, tables)),
+        COMMANDS: current(commands),
         HOUSE: house_svg(),
     }
 
@@ -130,5 +131,5 @@ def _with_options(page: str) -> str:
 
 
 if __name__ == "__main__":
-    for path, text in generated().items():
+    for path, text in (*outdated().items(), *generated().items()):
         path.write_text(text, encoding="utf-8")

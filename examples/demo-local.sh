@@ -27,5 +27,5 @@ cat <<NEXT
   assay show choices warm-up:court   what the model said, and the choice in it
   assay show answers refuse-mixing   what it says to a dangerous question
   assay run examples/golden_v1/assistant.json --model local/smollm2 \\
-    --judge openai/gpt-5             with a judge that can judge
+    --judge openai/gpt-6-sol             with a judge that can judge
 NEXT

@@ -122,6 +122,17 @@ UNUSED_IN_A_RUN = {
     "yaml",
 }
 """What a run takes time to load and does not need, when it asks one provider over HTTP and tells its end as JSON."""
+UNUSED_BY_VALIDATE = {
+    "assay.core.artifact_lines",
+    "assay.core.manifest",
+    "assay.core.plan",
+    "assay.core.run_result",
+    "assay.presentation.decisions",
+    "assay.presentation.run_report",
+    "assay.surfaces.reporters.junit",
+    "assay.surfaces.reporters.sarif",
+}
+"""Types of a run, and formats other than the one that is printed."""
 
 LOUD = {
     "assay/__init__.py": (
@@ -227,6 +238,13 @@ def test_what_a_shell_asks_for_often_loads_click_and_nothing_heavy(option: str, 
     modules = watch(tmp_path / "report.json", "command", option).modules
     assert "click" in modules
     assert HEAVY & modules == set()
+
+
+@pytest.mark.parametrize("options", [(), ("--format", "json"), ("--github",)], ids=" ".join)
+def test_validate_loads_no_type_of_a_run_and_no_other_format(options: tuple[str, ...], tmp_path: Path) -> None:
+    modules = watch(tmp_path / "report.json", "command", "validate", *options, str(ROOT / GOOD[0])).modules
+    assert "assay.presentation.validation" in modules
+    assert UNUSED_BY_VALIDATE & modules == set()
 
 
 def test_a_command_that_writes_writes_where_it_was_told_to(tmp_path: Path) -> None:

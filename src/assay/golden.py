@@ -263,3 +263,7 @@ def _is_enough(pass_rate: float | None, average: float | None, parameters: EvalR
     if pass_rate is None or average is None:
         return False
     return pass_rate >= parameters.pass_rate_threshold - _TOLERANCE and average >= parameters.score_threshold - _TOLERANCE
+
+
+GateCheck = EvalGate
+"""The former name, for one release."""

@@ -1,6 +1,7 @@
 """The door: what `assay.validate`, `assay.stream` and `assay.api` take, give and refuse."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,25 @@ def test_every_public_name_can_be_imported() -> None:
 def test_a_public_name_from_before_still_works_and_warns(before: str, now: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"assay.{now}"):
         assert getattr(assay, before) is getattr(assay, now)
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "now"),
+    [
+        ("assay.core.ask", "Ask", "assay.core.model_call.ModelRequest"),
+        ("assay.core.ask", "Reply", "assay.core.model_call.Reply"),
+        ("assay.core.ask", "Usage", "assay.core.model_call.Usage"),
+        ("assay.metrics.power", "detectable_effect", "assay.metrics.paired.detectable_effect"),
+        ("assay.metrics.power", "required_records", "assay.metrics.paired.required_records"),
+        ("assay.metrics.ranking", "Comparisons", "assay.metrics.ranking.ComparisonCounts"),
+    ],
+)
+def test_a_name_that_pages_showed_before_still_works_and_warns(before: str, name: str, now: str) -> None:
+    module, _, current = now.rpartition(".")
+    with pytest.warns(DeprecationWarning, match=f"{name} is now"):
+        assert getattr(import_module(before), name) is getattr(import_module(module), current)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = import_module(before).no_such_name
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -43,7 +43,7 @@ NOT_RUN: dict[str, tuple[int, str]] = {
     "docs/coming-from/inspect.md": (2, "the other tool's code and command"),
     "docs/coming-from/mlflow.md": (3, "an MLflow server; `tests/integrations/mlflow/test_pages.py` runs them against one"),
     "docs/coming-from/promptfoo.md": (1, "the other tool's command"),
-    "docs/how-to/choose-models-and-parameters.md": (1, "models that need a key"),
+    "docs/how-to/choose-models-and-parameters.md": (3, "models that need a key, and a server of one's own"),
     "docs/explanation/simulated-histories.md": (1, "thousands of runs, for minutes"),
     "docs/how-to/convert-benchmarks.md": (1, "files of a benchmark"),
     "docs/how-to/deploy-on-many-machines.md": (1, "containers"),

@@ -140,4 +140,4 @@ def test_the_report_says_how_many_answers_were_cut_off(tmp_path: Path) -> None:
     text = "".join(report_text(run_sections(view), ReportSettings(version="1")))
     shown = " ".join(text.split())
     assert "1 of 2 answers (50.0 %) ended at the output limit · without them: pass rate 100.0 % · mean score 1.00" in shown
-    assert "output limit the model's own maximum" in shown
+    assert "max output the model's own maximum" in shown

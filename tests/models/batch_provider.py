@@ -113,6 +113,8 @@ class BatchProvider:
         self.sizes: list[int] = []
         """Bytes of each batch's requests."""
         self.headers: list[dict[str, str]] = []
+        self.reject: Callable[[Json], Json | None] = lambda _: None
+        """Returns the body of the error with which a request's parameters are rejected."""
         self.most_requests = 50_000
         self.results_at = "https://elsewhere.example/v1"
         """Where batches of messages say that their results are."""
@@ -278,7 +280,11 @@ class BatchProvider:
         unanswered = "batch_cancelled" if batch.is_cancelled else "batch_expired"
         for number, (kind, one) in enumerate(self._fates(batch)):
             line: Json = {"id": f"batch_req_{number}", "custom_id": one["custom_id"], "response": None, "error": None}
-            if kind == "answered":
+            rejection = self.reject(one["body"])
+            if kind == "answered" and rejection is not None:
+                line["response"] = {"status_code": 400, "request_id": f"req_{number}", "body": rejection}
+                bad.append(json.dumps(line).encode())
+            elif kind == "answered":
                 body = _completion(batch.endpoint, one["body"], self.answer(one["body"]))
                 line["response"] = {"status_code": 200, "request_id": f"req_{number}", "body": body}
                 good.append(json.dumps(line).encode())
@@ -409,7 +415,10 @@ class BatchProvider:
         lines: list[bytes] = []
         for kind, one in self._fates(batch):
             result: Json = {"type": "canceled" if batch.is_cancelled else "expired"}
-            if kind in ("answered", "malformed"):
+            rejection = self.reject(one["params"])
+            if kind == "answered" and rejection is not None:
+                result = {"type": "errored", "error": rejection}
+            elif kind in ("answered", "malformed"):
                 message = _completion("/v1/messages", one["params"], self.answer(one["params"]))
                 result = {"type": "succeeded", "message": message}
             elif kind in ("errored", "refused"):

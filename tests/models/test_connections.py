@@ -13,6 +13,7 @@ import pytest
 
 from assay.core.model_call import ModelFailure
 from assay.core.plan import Plan
+from assay.models import http_client
 from assay.models.http_client import Dialer, ExchangeFailed, HttpPool, HttpReply
 from tests.models.asking import ENVIRON, class_of, plan_of, provider_of, reply_to
 from tests.models.faulty_provider import (
@@ -257,6 +258,29 @@ def test_an_answer_that_comes_after_its_connection_was_idle_is_not_taken_for_ano
     sent = threading.Event()
     with faulty_provider(send_late(OK, OK, 0.05, sent=sent), send(OK)) as url:
         assert statuses(url, times=2, awaited=sent) == [200, 200]
+
+
+def test_an_answer_that_comes_soon_after_another_is_not_taken_for_that_of_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Longer than by default, so that the late answer of a busy machine is still in time.
+    monkeypatch.setattr(http_client, "SETTLE_SECONDS", 0.5)
+    with faulty_provider(send_late(OK, http(b"{}", status=418), 0.05), send(OK)) as url:
+        assert statuses(url, times=2) == [200, 200]
+
+
+def test_connections_that_settle_are_at_most_as_many_as_there_are_requests() -> None:
+    async def asked(url: str) -> None:
+        pool = HttpPool(url, seconds=60.0)
+
+        async def work() -> None:
+            for _ in range(25):
+                await pool.send(pool.head("GET", url, {}) + b"\r\n")
+
+        await asyncio.gather(*(work() for _ in range(8)))
+        await pool.close()
+
+    with counting_provider(OK) as (url, requests):
+        asyncio.run(asked(url))
+    assert (sum(requests), 8 <= len(requests) <= 16) == (200, True)
 
 
 def test_bytes_that_nobody_has_read_yet_answer_no_other_request() -> None:

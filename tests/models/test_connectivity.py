@@ -2,9 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from assay.models import unreachable_hosts
-from tests.models.asking import plan_of, provider_of
-from tests.models.faulty_provider import faulty_provider, send
+from assay.models.connectivity import ConnectivityResult, ask_for_models
+from tests.models.asking import ENVIRON, KEY, plan_of, provider_of
+from tests.models.faulty_provider import faulty_provider, http, send
+from tests.models.vendor_stub import Said, vendor
 
 
 def test_a_provider_that_takes_connections_is_reached_without_a_request() -> None:
@@ -22,3 +26,50 @@ def test_a_provider_that_takes_no_connection_is_named() -> None:
 
 def test_models_without_a_network_are_always_reached() -> None:
     assert asyncio.run(unreachable_hosts(plan_of(provider_of("scripted"), "echo"), environ={})) == []
+
+
+def listed(said: Said) -> ConnectivityResult:
+    """What is found where a vendor answers everything alike."""
+    with vendor(lambda _: said) as (url, _):
+        return asyncio.run(ask_for_models(provider_of("openai", f"{url}/v1", key_variable="TEST_KEY"), environ=ENVIRON))
+
+
+def test_a_list_is_read_with_each_model_once_and_without_keys() -> None:
+    found = listed(Said({"data": [{"id": "a"}, {"id": "a"}, {"id": f"b-{KEY}", "replacement": KEY}]}))
+    assert ([(model.id, model.replacement) for model in found.models], found.has_key) == ([("a", ""), ("b-[key]", "[key]")], True)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem", "hint"),
+    [
+        (Said("<html><title>Log in</title>"), "a page of HTML titled 'Log in' (HTTP 200)", "base_url"),
+        (Said("<html><title>Blocked</title>", status=403), "a page of HTML titled 'Blocked' (HTTP 403)", "proxy"),
+        (Said("pong", headers={"Content-Type": "text/plain"}), "not JSON (text/plain)", "/v1"),
+        (
+            Said("", status=301, headers={"Location": "https://other.example/v1?token=abc"}),
+            "redirects to other.example (HTTP",
+            "base_url",
+        ),
+        (Said("", status=308, headers={"Location": "/v2/models"}), "redirects (HTTP 308)", "base_url"),
+        (Said("", status=407), "the proxy wants a login (HTTP 407)", "USER:PASSWORD"),
+        (Said({}, status=401), "the key is refused (HTTP 401)", "new key"),
+        (Said({}, status=503), "it answers with HTTP 503", "later"),
+    ],
+)
+def test_a_reply_that_is_no_list_is_described_with_what_to_set(said: Said, problem: str, hint: str) -> None:
+    found = listed(said)
+    assert problem in found.problem
+    assert hint in found.hint
+    assert "abc" not in found.problem
+
+
+@pytest.mark.parametrize(("said", "status"), [(Said({}, status=404), 404), (Said({"detail": "ready"}), 200)])
+def test_a_server_without_a_list_is_no_problem(said: Said, status: int) -> None:
+    assert (listed(said).problem, listed(said).note) == ("", f"it has no list of models at /v1/models (HTTP {status})")
+
+
+def test_a_later_page_that_cannot_be_read_leaves_the_list_as_long_as_it_is() -> None:
+    first = http(b'{"data": [{"id": "a"}], "has_more": true, "last_id": "a"}')
+    with faulty_provider(send(first), send(http(b"oops", status=500))) as url:
+        found = asyncio.run(ask_for_models(provider_of("anthropic", url), environ={}))
+    assert ([model.id for model in found.models], found.problem) == (["a"], "")

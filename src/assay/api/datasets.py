@@ -5,7 +5,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from assay.api.validation import validate, validate_with_hashes
 from assay.core.errors import UsageProblem
@@ -41,7 +40,7 @@ __all__ = [
 
 
 def convert(
-    sources: str | Path | Sequence[str | Path], converter: str | Callable[..., Any], *, id_style: IdStyle = "stable"
+    sources: str | Path | Sequence[str | Path], converter: str | Callable[..., object], *, id_style: IdStyle = "stable"
 ) -> ConversionResult:
     """Convert files to rows of legal_eval_v1, with a converter's name or a function that makes rows of a source row."""
     paths = [sources] if isinstance(sources, str | Path) else sources

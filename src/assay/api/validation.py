@@ -69,14 +69,14 @@ def validate_with_hashes(source: object, contract: str = "auto", *, config: Vali
     return _remove_locations(report) if opened.is_object else report
 
 
-def stream(source: Any, contract: Any = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
+def stream(source: object, contract: Any = "auto", *, config: ValidationConfig | None = None) -> Iterator[Case | Issue]:
     """Yield cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
     contract = _resolve_contract(contract)
     opened = _open_source(source, contract)
     yield from stream_source(opened, contract, config=_merge_config(config))
 
 
-def _resolve_contract(contract: object) -> Any:
+def _resolve_contract(contract: object) -> object:
     """Return a contract's name unchanged, and any other contract as a plugin."""
     if isinstance(contract, str):
         return contract
@@ -100,7 +100,7 @@ def _open_source(source: object, contract: object) -> Source:
     return _encode_object(source, contract)
 
 
-def _encode_object(value: Any, contract: Any) -> Source:
+def _encode_object(value: Any, contract: object) -> Source:
     """Encode a Python object as the bytes that it would be read from."""
     try:
         # Encoded and parsed again, so that an object passes the same strict parser as a file.

@@ -1,13 +1,17 @@
 """Built-in contracts: what all code except their readers needs to know, titles of datasets, and stored input documents."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from assay.core.canonical import JsonObject
-from assay.core.run_result import RunListing
+
+if TYPE_CHECKING:
+    from assay.core.run_result import RunListing
 
 ContractId = Literal["legal_eval_v1", "batch_v1", "golden_v1", "conversation_v1"]
 BUILT_IN = "built-in"

@@ -16,10 +16,10 @@ AssayError
 
 # `assay --version` and `--help` import this module. It must not load msgspec, which takes longer than their whole answer.
 
+import os.path
 import re
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePath
 from types import TracebackType
 
 
@@ -247,4 +247,5 @@ def _source_location(problem: BaseException) -> str:
     """Name the file and line that raised it; without the folder, which may be private."""
     # The last frame is where it was raised, often in a library; the first one would always be the line of ours that made the call.
     frames = traceback.extract_tb(problem.__traceback__)
-    return f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    # Not with pathlib: every command loads this module, and pathlib takes longer than all else that `assay --version` needs.
+    return f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119

@@ -28,6 +28,7 @@ from assay.core.settings import (
     RetrySection,
     RubricMode,
     StageSection,
+    TokenPrice,
 )
 
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
@@ -58,6 +59,8 @@ class ModelPlan(msgspec.Struct, frozen=True, kw_only=True):
     parameters: ModelParameters = ModelParameters()
     explicit: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """Parameters that the user set; the others are preferences. Only where there are some, so that plans stay as they were."""
+    price: TokenPrice | msgspec.UnsetType = msgspec.UNSET
+    """Price that the user set; otherwise that of the price list counts."""
 
 
 # The thresholds of golden_v1. Its formula divides by the cases without an error, so that nine errors and one pass would pass;
@@ -306,7 +309,7 @@ _OPERATION = (
 
 
 _INCIDENTAL = {
-    "providers": ("timeout", "requests_per_minute", "tokens_per_minute"),
+    "providers": ("timeout", "requests_per_minute", "tokens_per_minute", "prices"),
     # The hash of the document covers its own description.
     "datasets": ("path", "file", "created_at", "metadata", "ignored_fields", "fields"),
     # The location of code does not change what it does.
@@ -332,6 +335,7 @@ def plan_sha256(plan: Plan) -> str:
         del run["path"]
     rows = {provider.name: PROVIDERS[provider.kind] for provider in plan.providers}
     for model in (settings["candidate"], *settings["judges"]):
+        model.pop("price", None)
         row = rows.get(model["provider"])
         # The name of a recording counts, not the folder that it is in.
         if row and row.has_files:

@@ -53,6 +53,14 @@ RunId = Annotated[
 ]
 Rate = Annotated[float, Meta(ge=0, le=1)]
 Score = Annotated[float, Meta(ge=0, le=100)]
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+PriceText = Annotated[
+    str,
+    Meta(
+        pattern=r"^\d{1,9}(\.\d{1,9})?,\d{1,9}(\.\d{1,9})?$",
+        title="two numbers as in 2.5,10: US dollars per million tokens sent, and received",
+    ),
+]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
@@ -74,6 +82,14 @@ class UsagePaths(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     output_tokens: Annotated[ReplyPath | None, described("Path of the output tokens.")] = None
     total_tokens: Annotated[ReplyPath | None, described("Path of the sum of both.")] = None
     cached_tokens: Annotated[ReplyPath | None, described("Path of the input tokens that were read from a cache.")] = None
+
+
+class TokenPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """US dollars per million tokens; 0 for a server of your own."""
+
+    input: Annotated[NotNegative, described("For tokens that are sent.")]
+    output: Annotated[NotNegative, described("For tokens of the answer, those of its reasoning included.")]
+    cached: Annotated[NotNegative | None, described("For tokens that the provider had in its cache. Default: as `input`.")] = None
 
 
 class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,6 +138,8 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "`kind: http`: path of the session's id in the reply, for later turns. Default: assay makes an id for each record."
         ),
     ] = UNSET
+    # Unset rather than null, so that plans without prices are written as by earlier versions.
+    prices: Annotated[TokenPrice | UnsetType, described("Price of all its models, instead of the one in the price list.")] = UNSET
 
 
 DESCRIPTION = ("url", "method", "body", "answer", "error", "steps", "usage", "session")
@@ -151,7 +169,7 @@ class ModelParameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Sampling parameters; None leaves a value to the provider."""
 
     temperature: Annotated[
-        Annotated[float, Meta(ge=0, le=2)] | None, described("Sampling temperature; null leaves it to the provider.")
+        Temperature | None, described("Sampling temperature; null leaves it to the provider.")
         # Deterministic by default: golden_v1 demands 0, and repeats are asked for explicitly.
     ] = 0.0
     top_p: Annotated[Rate | None, described("Share of the probability mass that is sampled from.")] = None
@@ -247,7 +265,12 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
     generation: Annotated[StageSection, described("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, described("Limits on the judges' calls.")] = StageSection()
     system_prompt: Annotated[
-        str, described("Sent to candidates, except where a record has a system message of its own or a policy of a benchmark.")
+        str,
+        exposed(
+            "Sent to candidates, except where a record has a system message of its own or a policy of a benchmark.",
+            option=CommandOption("System prompt of the candidates.", "TEXT"),
+            parameter=QueryParameter("System prompt of the candidates.", is_later=True),
+        ),
     ] = ""
     keep_raw: Annotated[bool, described("Keep the providers' whole replies, redacted, in the attempt log.")] = False
 
@@ -424,6 +447,41 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "Custom policies of single records: `{house: own.py:function}` is used by the records whose `metadata.policy_id` "
             "is `house`. `policy` overrides them.",
         ),
+    ] = {}
+    temperature: Annotated[
+        Temperature | None,
+        exposed(
+            "Sampling temperature of the candidates that state none; the option is for all of them.",
+            option=CommandOption("Sampling temperature of the candidates.", "X", default="0"),
+            parameter=QueryParameter("Sampling temperature of the candidates.", is_later=True),
+        ),
+    ] = None
+    max_tokens: Annotated[
+        Count | None,
+        exposed(
+            "Longest answer in tokens of the candidates that state none; the option is for all of them.",
+            option=CommandOption("Longest answer of the candidates in tokens.", "N", default="the model's own maximum"),
+            parameter=QueryParameter("Longest answer of the candidates in tokens.", is_later=True),
+        ),
+    ] = None
+    base_url: Annotated[
+        Web | None,
+        exposed(
+            "Address of the candidates' server, such as `http://localhost:8000/v1`, instead of that of their provider.",
+            option=CommandOption("Server of the candidates, with the API of their provider, or else of OpenAI.", "URL"),
+        ),
+    ] = None
+    price: Annotated[
+        PriceText | None,
+        exposed(
+            "Price of the candidates in US dollars per million tokens sent and received, such as `2.5,10`; `0,0` for a server of "
+            "your own.",
+            option=CommandOption("Price of the candidates: US dollars per million tokens sent and received.", "IN,OUT"),
+        ),
+    ] = None
+    prices: Annotated[
+        dict[Name, TokenPrice],
+        described("Prices of single models, by the names that reports call them, instead of the price list's."),
     ] = {}
     providers: Annotated[tuple[ProviderEntry, ...], described("Custom servers, and limits for the well-known ones.")] = ()
     run: Annotated[RunSection, described("Settings of the run itself.")] = RunSection()

@@ -185,7 +185,7 @@ class _Replies:
         return text
 
 
-def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: GateResult, at: str) -> JsonObject:
+def _manifest(run: PublishedRun, plan: Plan, *, profiler: ProfileScorer, gate: GateResult, at: str) -> dict[str, object]:
     """Return the members of the old run's manifest, also those of a later version, without those that are the new run's own."""
     old = run.manifest
     kept = {name: member for name, member in run.members.items() if name not in _OWN}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
@@ -26,7 +26,7 @@ from assay.engine.comparison.gate import audit_entry
 from assay.engine.execution.run import check_shareable, open_or_create
 from assay.engine.planning.plans import plan_runs
 from assay.engine.planning.providers import is_file_model
-from assay.engine.planning.request import PlanProblems, RunRequest, finding_lines, load_run_file
+from assay.engine.planning.request import PlanProblems, RunFileMembers, RunRequest, finding_lines, load_run_file
 from assay.engine.planning.selection import prepared_records
 from assay.engine.readers.run_list import project_of, result_of
 from assay.engine.readers.run_reader import RunReader
@@ -116,7 +116,7 @@ def one_report(reports: Sequence[ValidationReport]) -> ValidationReport:
     )
 
 
-def fixed_error(error: Mapping[str, object]) -> JsonObject:
+def fixed_error(error: Mapping[str, object]) -> dict[str, object]:
     """Return a record error with the members of the API contract."""
     return {name: error[name] for name in ERROR_MEMBERS}
 
@@ -250,7 +250,7 @@ def accept_shared(plan: bytes, runs_dir: Path, *, row: SubmissionRow, book: Shar
     return True
 
 
-def queued_errors(folders: RunPaths) -> list[JsonObject]:
+def queued_errors(folders: RunPaths) -> list[dict[str, object]]:
     """Return the record errors of an upload whose run has not read its input yet."""
     path = folders.active / ERRORS
     try:
@@ -379,7 +379,7 @@ def _model_id(entry: ModelEntry) -> str:
     return f"{entry.provider}/{entry.model}" if entry.provider else entry.model
 
 
-def _declared(members: Mapping[str, Any]) -> dict[str, ProviderEntry]:
+def _declared(members: RunFileMembers) -> dict[str, ProviderEntry]:
     """Return the providers of a run file by name."""
     entries = msgspec.convert([entry for entry in members.get("providers", ()) if entry], list[ProviderEntry])
     return {entry.name: entry for entry in entries}

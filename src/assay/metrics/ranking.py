@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 from math import exp, sqrt
-from typing import Literal
+from typing import Any, Literal
+from warnings import warn
 
 import msgspec
 import numpy as np
@@ -341,3 +342,11 @@ def _pairwise_estimate(values: Floats, clusters: Sequence[int], *, seed: tuple[i
     reason = "" if interval else "one record has no spread to make an interval of"
     error = standard_error(values, np.array(clusters))
     return Estimate(value=float(values.mean()), interval=interval, error=error, n=len(values), reason=reason)
+
+
+def __getattr__(name: str) -> Any:
+    """Load the former name of the comparisons, kept for one release because a page of the documentation showed it."""
+    if name != "Comparisons":
+        raise AttributeError(f"module 'assay.metrics.ranking' has no attribute {name!r}")
+    warn("assay.metrics.ranking.Comparisons is now ComparisonCounts", DeprecationWarning, stacklevel=2)
+    return ComparisonCounts

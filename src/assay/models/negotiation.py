@@ -86,7 +86,7 @@ class Negotiator:
         """Nothing that the user set may be changed."""
         self._adjustments: dict[tuple[str, str], Adjustment] = {}
         """By parameter and by what changed of it: its name and its value are adjusted one by one."""
-        self.sent = self._build_sent()
+        self.sent = self.planned = self._build_sent()
 
     @property
     def adjustments(self) -> tuple[Adjustment, ...]:
@@ -135,6 +135,19 @@ class Negotiator:
 
     def rejected(self, failure: ModelFailure, sent: Sent, request: ModelRequest) -> ModelFailure:
         """Learn from a failed request, and set in the failure what was learned and whether to send the request again."""
+        named = self.named(failure, sent, request)
+        # A call that was in flight while another one was rejected names what is adjusted already: it is only sent again.
+        news = [(name, error) for name, error in named.items() if self._is_current(name, sent)]
+        learned = tuple(filter(None, (self._adjustment(name, error, sent) for name, error in news)))
+        failure.adjustments = learned
+        failure.is_refused_setting = self.is_strict and any(adjustment.is_loss and adjustment.is_explicit for adjustment in learned)
+        if not failure.is_refused_setting:
+            self.apply(learned)
+            failure.is_negotiable = bool(named) and sent != self.sent
+        return failure
+
+    def named(self, failure: ModelFailure, sent: Sent, request: ModelRequest) -> dict[str, RejectionError]:
+        """Return the parameters that a failed request's rejection names, with the error that names each."""
         rejected = RejectedRequest(
             names={name: sent.names[name] for name in sent.parameters},
             explicit=self._explicit,
@@ -146,15 +159,7 @@ class Negotiator:
         for error in read_errors(failure):
             for name in rejected_parameters(error, rejected):
                 named.setdefault(name, error)
-        # A call that was in flight while another one was rejected names what is adjusted already: it is only sent again.
-        news = [(name, error) for name, error in named.items() if self._is_current(name, sent)]
-        learned = tuple(filter(None, (self._adjustment(name, error, sent) for name, error in news)))
-        failure.adjustments = learned
-        failure.is_refused_setting = self.is_strict and any(adjustment.is_loss and adjustment.is_explicit for adjustment in learned)
-        if not failure.is_refused_setting:
-            self.apply(learned)
-            failure.is_negotiable = bool(named) and sent != self.sent
-        return failure
+        return named
 
     def _is_current(self, parameter: str, sent: Sent) -> bool:
         """Tell whether requests still have this parameter as the rejected one had it."""

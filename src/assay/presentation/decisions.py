@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal
 
@@ -213,6 +213,11 @@ class CheckedRun(msgspec.Struct, frozen=True, kw_only=True):
         """What was evaluated, the same from run to run."""
         return self.run.result.candidate or "run"
 
+    @property
+    def failing_gates(self) -> list[CiCheck]:
+        """Gates that were missed, or about which nothing is known."""
+        return [check for check in self.gates if check.outcome in ("failure", "error")]
+
     def records(self) -> Iterator[RecordCheck]:
         """Yield every record, valid or not."""
         yield from map(_record, self.run.predictions())
@@ -287,8 +292,8 @@ def _record(line: PredictionLine) -> RecordCheck:
 
 
 def _shown_by(line: PredictionLine) -> tuple[str, ...]:
-    # As `assay show` would otherwise read the id as an option.
     """Behind `assay show RUN`; an id that looks like an option goes last."""
+    # As `assay show` would otherwise read the id as an option.
     sample = ("--sample", str(line.sample)) if line.sample is not msgspec.UNSET else ()
     return (*sample, "--", line.record_id) if line.record_id.startswith("-") else (line.record_id, *sample)
 
@@ -315,8 +320,3 @@ def _invalid(line: FailureLine) -> RecordCheck:
         dataset="invalid records",
         shown_by=(str(line.index),),
     )
-
-
-def failing(checks: Iterable[CiCheck]) -> list[CiCheck]:
-    """Return those that did not pass."""
-    return [check for check in checks if check.outcome in ("failure", "error")]

@@ -506,6 +506,7 @@ def _attempt_facts(attempt: AttemptLine) -> Iterator[Fact]:
         "Answered by": attempt.answered_by or "",
         "Ended with": attempt.finish_reason or "",
         "Flags": ", ".join(attempt.flags),
+        "Refused parameters": ", ".join(attempt.refused_parameters or ()),
         "Told to wait": "" if attempt.retry_after is None else f"{attempt.retry_after:g} s",
         "Waited": "" if attempt.wait_s is None else f"{attempt.wait_s:g} s",
         "Request id": attempt.request_id or "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from assay.core.model_call import Adjustment
 from assay.core.open_fields import Audience, add_counts
 from assay.core.plan import DatasetPlan, ImportPlan, ModelPlan, Plan
 from assay.core.provider import PROVIDERS
+from assay.core.settings import TokenPrice
 from assay.presentation.decisions import default_gates_text
 from assay.presentation.sections import Cell, Column, Fact, Section, Table
 from assay.presentation.validation import AUDIENCES, field_lines
@@ -93,7 +94,7 @@ def _output_limit(plan: Plan, manifest: Manifest) -> Iterator[Words]:
     """Yield the longest answer of a candidate that was called, and who limited it; earlier versions did not record it."""
     found = next((model for model in manifest.negotiated if model.model == plan.candidate.name), None)
     if found is not None and _has_output_limit(plan):
-        yield "output limit", (_limit_text(found.output_limit, found.output_limit_origin),)
+        yield "max output", (_limit_text(found.output_limit, found.output_limit_origin),)
 
 
 def _has_output_limit(plan: Plan) -> bool:
@@ -113,7 +114,9 @@ def negotiated_words(manifest: Manifest) -> Iterator[Words]:
     """Yield what providers rejected, and what the models were sent instead; a setting of the user is noted by itself."""
     candidate = manifest.candidate.name
     for model in manifest.negotiated:
-        shown = [_adjusted(one) for one in model.adjustments if one.is_loss or one.parameter in _FORMS]
+        # Of several steps of one parameter the last one is what was sent.
+        steps = {one.parameter: _adjusted(one) for one in model.adjustments if one.is_loss or one.parameter in _FORMS}
+        shown = list(steps.values())
         if model.model == candidate and model.output_limit_origin == "provider":
             shown = [text for text in shown if not text.startswith("max_tokens ")]
         if shown:
@@ -175,14 +178,20 @@ def candidate_words(plan: Plan) -> tuple[str, ...]:
 
 
 def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
-    """Return `gpt`, `openai/gpt-5-mini`, `temperature 0`."""
+    """Return `gpt`, `openai/gpt-6-luna`, `temperature 0`."""
     # The path of a recording says less than the name that it was given.
     address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay", model.model) else ""
     # No model was called for a given answer, so these parameters were never sent.
     given: dict[str, object] = {} if source else msgspec.to_builtins(model.parameters)
     # Manifests have them in the order of their names; so has a plan that is not stored yet.
     parameters = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in sorted(given.items()) if value not in (None, {})]
-    return tuple(filter(None, (model.name, address if address != model.name else "", source, *parameters)))
+    price = () if model.price is msgspec.UNSET or source else (price_words(model.price),)
+    return tuple(filter(None, (model.name, address if address != model.name else "", source, *parameters, *price)))
+
+
+def price_words(price: TokenPrice) -> str:
+    """Return `price as set: $2.5 in, $10 out per million tokens`."""
+    return f"price as set: ${price.input:g} in, ${price.output:g} out per million tokens"
 
 
 def _plain(value: object) -> str:
@@ -228,7 +237,7 @@ _FALLBACKS = {"live": "sent as single calls at full price", "fail": "their recor
 _SOURCES = {"sampled": "called in this run", "prefilled": "answers from {path}", "part_of_conversation": "recorded answers"}
 
 
-def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, Any]:
+def plan_document(planned: api.PlannedRuns, estimate: api.CostEstimate) -> dict[str, object]:
     """Return the plans as plain values; there is no key in them."""
     fields = add_counts(dataset.fields for dataset in planned.plans[0].datasets)
     return {
@@ -291,7 +300,7 @@ def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
         source = _SOURCES[plan.response_source].format(path=plan.responses_path)
         yield "candidate", f"{_model(plan.candidate)} · {source} · run {plan.run_id}"
     for number, text in enumerate(dict.fromkeys(_planned_limits(planned))):
-        yield "" if number else "output limit", text
+        yield "" if number else "max output", text
     for label, words in graders(first):
         yield label, " · ".join(words)
     for label, words in sent_fields(first):

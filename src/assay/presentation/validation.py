@@ -103,8 +103,8 @@ TEXT_LIMIT = 400
 
 
 def field_lines(fields: FieldCounts, noun: str = "record") -> list[tuple[str, str]]:
-    # What no model or only judges see comes first: that is where a dataset's author may be surprised.
     """Return each audience with its fields, most records first: `not sent`, `metadata (6 records), context (5 records)`."""
+    # What no model or only judges see comes first: that is where a dataset's author may be surprised.
     order = ("not_sent", "judge_only", "candidate_and_judge")
     return [(AUDIENCES[audience], _listed_fields(fields[audience], noun)) for audience in order if fields.get(audience)]
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
 from assay import api
-from assay.core.artifact_lines import JudgeDisagreement, PredictionLine
 from assay.core.number_text import ChangeText, rate_change_text, rate_text, score_change_text, score_text
-from assay.core.plan import PluginPlan
-from assay.core.run_result import RunListing
 from assay.core.runs import TERMINAL
-from assay.core.summary import AmountSummary, Interval, MeanBounds, ProfileSummary, RecordMetrics, on_scale
+from assay.core.summary import on_scale
 from assay.presentation.sections import Badge, Cell, DisplayValue, IntervalBar, Timestamp, Tone
+
+if TYPE_CHECKING:
+    # A report on datasets needs these words, and none of the types of a run.
+    from assay.core.artifact_lines import JudgeDisagreement, PredictionLine
+    from assay.core.plan import PluginPlan
+    from assay.core.run_result import RunListing
+    from assay.core.summary import AmountSummary, Interval, MeanBounds, ProfileSummary, RecordMetrics
 
 UNKNOWN = "-"
 DASH = "\u2013"
@@ -171,8 +175,8 @@ def bar(count: int, largest: int) -> str:
 
 
 def size(number: int) -> str:
-    # 1024-based, as the limits of the contracts.
     """Return `812 bytes`, `1.4 MB`; a KB has 1024 bytes."""
+    # 1024-based, as the limits of the contracts.
     amount, unit = float(number), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
@@ -442,7 +446,7 @@ def estimate_text(estimate: api.CostEstimate) -> str:
 
 
 def batch_text(model: api.ModelEstimate) -> str:
-    """Return `2 batches of openai/gpt-5 for 60,000 requests, about $1.20 instead of $2.40 one by one; answers within 24 hours`."""
+    """Return `2 batches of openai/gpt-6-sol for 60,000 requests, about $1.20 instead of $2.40; answers within 24 hours`."""
     batches = "1 batch" if model.batches == 1 else f"{model.batches:,} batches"
     cost = ", price unknown"
     if model.cost is not None and model.live_cost is not None:
@@ -517,7 +521,7 @@ def finding_word(finding: api.GateReason) -> str:
 
 
 def error_text(code: str, message: str | None) -> str:
-    """Return `timeout: judge openai/gpt-5 after 3 attempts: no whole answer within 60 s`: the code once, then the message."""
+    """Return `timeout: judge openai/gpt-6-sol after 3 attempts: no whole answer within 60 s`: the code once, then the message."""
     return ": ".join(filter(None, (code, without_code(code, message or ""))))
 
 

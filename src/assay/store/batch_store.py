@@ -22,6 +22,8 @@ _TABLES = (
     "CREATE INDEX IF NOT EXISTS batch_request_by_number ON batch_request(number, is_answered)",
     "CREATE INDEX IF NOT EXISTS batch_request_by_position ON batch_request(position)",
 )
+_ANSWERED, _REJECTED = 1, 2
+"""Values of `is_answered`: a result is stored; the provider rejected a parameter, so that the request is sent again without it."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -81,7 +83,7 @@ class BatchRequest(msgspec.Struct, frozen=True):
     address: str
     """Content address of the request."""
     is_answered: bool = False
-    """Its reply is stored among the attempts of its record."""
+    """Its reply is stored among the attempts of its record, or the rejection after which it is sent again."""
 
 
 class BatchStore:
@@ -125,9 +127,10 @@ class BatchStore:
             database.execute("DELETE FROM batch_request WHERE number = ?", (number,))
 
     def sent(self, first: int, last: int) -> frozenset[int]:
-        """Return the positions in a range that already belong to a batch."""
+        """Return the positions in a range that already belong to a batch, without those that are to be sent again."""
+        query = "SELECT position FROM batch_request WHERE position BETWEEN ? AND ? AND is_answered < ?"
         with self._ledger.transaction("DEFERRED") as database:
-            rows = database.execute("SELECT position FROM batch_request WHERE position BETWEEN ? AND ?", (first, last)).fetchall()
+            rows = database.execute(query, (first, last, _REJECTED)).fetchall()
         return frozenset(position for (position,) in rows)
 
     def requests(self, number: int, custom_ids: Collection[str]) -> dict[str, BatchRequest]:
@@ -155,9 +158,9 @@ class BatchStore:
         """Append the attempts for unanswered requests, mark these as answered, and store the state of their batch."""
         with self._ledger.transaction() as database:
             database.execute("UPDATE batch SET body = ? WHERE number = ?", (_encode(row), row.number))
-            answered = [(request.custom_id,) for request, _ in attempts]
+            answered = [(_REJECTED if attempt.is_rejection else _ANSWERED, request.custom_id) for request, attempt in attempts]
             # In the transaction of the attempts: a result that is merged twice would be an attempt that never happened.
-            database.executemany("UPDATE batch_request SET is_answered = 1 WHERE custom_id = ?", answered)
+            database.executemany("UPDATE batch_request SET is_answered = ? WHERE custom_id = ?", answered)
             values = [(request.position, _encode(attempt)) for request, attempt in attempts]
             database.executemany("INSERT INTO attempt(position, body) VALUES (?, ?)", values)
 

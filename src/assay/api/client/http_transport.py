@@ -59,8 +59,8 @@ class UploadBody(msgspec.Struct, frozen=True, kw_only=True):
         return {"Content-Type": self.media_type, **packed, **length}
 
     def open(self) -> AbstractContextManager[BinaryIO]:
-        # Opened for each attempt: a retry has to send the body from its beginning.
         """Open the source at its beginning; raises SourceUnreadable."""
+        # Opened for each attempt: a retry has to send the body from its beginning.
         if isinstance(self.source, bytes):
             return BytesIO(self.source)
         return _opened(self.source)

@@ -130,7 +130,7 @@ def record(runs_dir: Path, action: str, members: Mapping[str, object]) -> None:
     append_audit(runs_dir, audit_entry(action, members))
 
 
-def audit_entry(action: str, members: Mapping[str, object]) -> JsonObject:
+def audit_entry(action: str, members: Mapping[str, object]) -> dict[str, object]:
     """Return the audit entry of an action."""
     head = {"at": iso(time.time()), "by": whose_account(), "action": action, "assay_version": __version__}
     return {**head, **members}

@@ -17,8 +17,9 @@ from typing import NoReturn
 
 import msgspec
 
+from assay.core.case import Case, Message
 from assay.core.errors import ServerProblem
-from assay.core.model_call import ModelFailure
+from assay.core.model_call import ModelFailure, ModelRequest
 from assay.core.plan import Plan, retry_delay
 from assay.core.settings import BatchSettings
 from assay.engine.execution.batch_requests import (
@@ -36,10 +37,12 @@ from assay.engine.execution.run_context import RunEnvironment, grading_settings
 from assay.engine.execution.run_ownership import GracefulShutdown
 from assay.engine.planning.attachments import Attachments, attachment_reader
 from assay.engine.planning.plugins import OpenPlugins
+from assay.engine.records.parameters import read_adjustments, save_adjustments
 from assay.engine.records.redaction import redactor_of
 from assay.engine.records.run_counters import BatchProgress, RunCounters
 from assay.grading import GradingSettings
 from assay.models.batch_api import BatchKey, BatchStatus, BatchUpload, batch_limits, open_batch_client
+from assay.models.negotiation import Sent
 from assay.models.prices import pricing, tariff_of
 from assay.models.requests import request_addressing
 from assay.store.batch_store import NOTE, BatchRow, BatchStore
@@ -68,6 +71,10 @@ SLOWEST = 4.0
 _LOOK = 1.0
 """Seconds between two polls of the cancel flag."""
 _REFRESH = 0.25
+
+
+_ANY_REQUEST = ModelRequest(stage="candidate", call_id="candidate", model="", messages=(Message("system", ""),))
+"""Stands for a request whose texts are not at hand; it may have had instructions."""
 
 
 class CollectorConfig(msgspec.Struct, kw_only=True):
@@ -129,6 +136,10 @@ class _BatchCollector:
         self._retry_after = 0.0
         self._has_waiting = False
         """Requests wait until other batches of the run have ended."""
+        self._sent: dict[int, Sent] = {}
+        """What the requests of a batch contain besides their messages, by its number; known of batches that this process made."""
+        self._has_rejected = False
+        """Requests whose parameters were rejected wait for another batch."""
         self.is_complete = False
         self.is_interrupted = False
 
@@ -150,22 +161,61 @@ class _BatchCollector:
                 cache.close()
 
     async def _work(self, cache: ReplyCache | None) -> None:
+        self._negotiator = self._desk.model.negotiator
+        self._negotiator.is_strict = self._plan.strict_parameters
+        self._negotiator.apply(read_adjustments(self._ledger.run().notes).get(self._plan.candidate.name, ()))
         cost = pricing(self._provider, self._plan.candidate, environ=self._from.environ, clock=self._from.clock, is_batch=True)
         self._merging = MergerConfig(
-            plan=self._plan, book=self._book, desk=self._desk, cost=cost, cache=cache, is_cancelled=lambda: self._is_cancelled
+            plan=self._plan,
+            book=self._book,
+            desk=self._desk,
+            cost=cost,
+            cache=cache,
+            is_cancelled=lambda: self._is_cancelled,
+            learn=self._learn,
         )
         while True:
-            self._has_waiting = False
+            self._has_waiting = self._has_rejected = False
             await self._hand_in_left()
             if not self._is_cancelled and not self._stop.is_set():
                 await self._hand_in_new(self._spooler(cache))
             await self._follow()
-            if self._stop.is_set() or not (self._open_rows() or self._has_waiting):
+            if self._stop.is_set() or not (self._open_rows() or self._has_waiting or self._has_rejected):
                 break
             if self._from.is_detached and self._is_handed_in():
                 break
-        self.is_complete = not self._open_rows() and not self._stop.is_set() and not self._has_waiting
+        is_waiting = self._has_waiting or self._has_rejected
+        self.is_complete = not self._open_rows() and not self._stop.is_set() and not is_waiting
         self._ledger.set_note(NOTE, msgspec.json.encode(self._book.rows()).decode())
+
+    def _learn(self, row: BatchRow, position: int, failure: ModelFailure) -> ModelFailure:
+        """Learn which parameters a line's failure rejects; the request is then sent again in another batch."""
+        negotiator = self._negotiator
+        sent = self._sent.get(row.number, negotiator.planned)
+        if self._is_cancelled or not negotiator.named(failure, sent, _ANY_REQUEST):
+            return failure
+        # An error that quotes a prompt must not be learned from; what is known already needs no look at the record.
+        request = _ANY_REQUEST if sent != negotiator.sent else self._request_at(position)
+        negotiator.rejected(failure, sent, request)
+        if failure.is_refused_setting:
+            names = " and ".join(f"'{one.parameter}'" for one in failure.adjustments if one.is_explicit and one.is_loss)
+            raise ServerProblem(
+                f"the provider '{self._provider.name}' rejects {names}, which is set, and the run's parameters are strict: "
+                f"{failure.message}",
+                hint="leave the parameter out or set another value, or run without --strict-parameters",
+            )
+        save_adjustments(self._ledger, self._plan.candidate.name, failure.adjustments)
+        self._has_rejected |= failure.is_negotiable
+        return failure
+
+    def _request_at(self, position: int) -> ModelRequest:
+        """Return the texts of a record as a request, for comparing them with those of an error."""
+        shards = self._ledger.shards()
+        opened = next(one for shard in shards for one in self._ledger.open_records(shard) if one.position == position)
+        case = msgspec.json.decode(opened.case, type=Case)
+        texts = (case.prompt, *(message.content for message in case.messages))
+        messages = tuple(Message("user", text) for text in texts)
+        return msgspec.structs.replace(_ANY_REQUEST, messages=(*_ANY_REQUEST.messages, *messages))
 
     def _is_handed_in(self) -> bool:
         """Submit new batches; return True when nothing remains. Raises ServerProblem when others must end first."""
@@ -232,6 +282,7 @@ class _BatchCollector:
         rows = spooler.rows()
         try:
             async for row in rows:
+                self._sent[row.number] = self._negotiator.sent
                 await self._hand_in(row)
                 if self._stop.is_set() or self._is_cancelled:
                     break

@@ -140,7 +140,9 @@ class RequestSpooler:
             sent = self._from.book.sent(opened[0].position, opened[-1].position) if opened else frozenset()
             unpaid: list[int] = []
             for record in opened:
-                asked = None if record.position in sent or record.attempts else await self._of(record)
+                # A request whose parameters were rejected is sent again.
+                is_done = record.position in sent or any(not attempt.is_rejection for attempt in record.attempts)
+                asked = None if is_done else await self.request_of(record)
                 if asked is None:
                     continue
                 if self._is_over(asked):
@@ -154,7 +156,8 @@ class RequestSpooler:
             if self._from.stop.is_set():
                 return
 
-    async def _of(self, record: OpenRecord) -> _PendingRequest | None:
+    async def request_of(self, record: OpenRecord) -> _PendingRequest | None:
+        """Return the candidate's request about a record; None when it needs none, or its reply is cached."""
         case = _decode_case(record.case)
         try:
             texts = await self._from.attachments(case) if case.attachments else {}
@@ -284,6 +287,8 @@ class MergerConfig(msgspec.Struct, frozen=True, kw_only=True):
     cache: ReplyCache | None
     is_cancelled: Callable[[], bool]
     """Returns True when the run makes no more calls."""
+    learn: Callable[[BatchRow, int, ModelFailure], ModelFailure]
+    """Learns from the failure of a record's request in a batch which parameters the provider rejects."""
 
 
 class TruncatedResults(Exception):
@@ -376,7 +381,7 @@ class Merger:
             request_id=f"{self.row.batch_id}/{request.custom_id}",
         )
         if isinstance(result, ModelFailure):
-            return self._failed(attempt, result)
+            return self._failed(attempt, self._from.learn(self.row, request.position, result))
         flags = (*result.flags, BATCHED)
         if self._from.cache is not None and result.text and not self._from.cache.put(request.address, result):
             flags = (*flags, NOT_CACHED)
@@ -386,13 +391,16 @@ class Merger:
     def _failed(self, attempt: Attempt, failure: ModelFailure) -> Attempt:
         """Add a failure to an attempt; with `fallback = "live"` a single call repeats a request that the batch could not answer."""
         batch = self._from.plan.batch
-        is_live = batch is not None and batch.fallback == "live" and (failure.is_transient or failure.code in UNANSWERED_MESSAGES)
+        is_rejection = failure.is_negotiable and not self._from.is_cancelled()
+        is_unanswered = failure.is_transient or failure.code in UNANSWERED_MESSAGES
+        is_live = batch is not None and batch.fallback == "live" and is_unanswered and not is_rejection
         return msgspec.structs.replace(
             attempt,
             error_code=failure.code,
             error_message=failure.message,
             http_status=failure.http_status,
             wait_s=0.0 if is_live else None,
+            is_rejection=is_rejection,
         )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.contract import CONTRACTS, REFERENCE, ROW_MEMBERS, SEVERAL, DatasetHead
 from assay.core.plan import DatasetPlan, Plan
 from assay.engine.records.redaction import RedactedPlan, RowRedactor
@@ -99,7 +98,7 @@ def _opening(contract: str, members: Mapping[str, object]) -> bytes:
     return _encode({**head, listed: []})[:-2] + b"\n"
 
 
-def _reference(shown: RedactedPlan) -> JsonObject:
+def _reference(shown: RedactedPlan) -> dict[str, object]:
     """What the input was: files by their hashes, and of a comparison the runs by those of their manifests."""
     plan: Plan = shown.plan
     same = ("dataset_id", "dataset_version", "contract", "sha256")

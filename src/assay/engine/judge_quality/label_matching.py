@@ -291,7 +291,7 @@ def _inputs(run: PublishedRun, wanted: set[tuple[str, str]]) -> dict[tuple[str, 
     return {key: run.case_of(entry) for key, entry in keyed if key in wanted}
 
 
-def _asked(case: Case | None) -> JsonObject:
+def _asked(case: Case | None) -> dict[str, object]:
     if case is None:
         return {}
     criteria = "\n".join(f"{criterion.weight:+g} {criterion.title}" for criterion in case.criteria)
@@ -307,7 +307,7 @@ def _asked(case: Case | None) -> JsonObject:
     return {"task": task_text(case), **{name: text for name, text in shown.items() if text}}
 
 
-def _answered(line: PredictionLine, *, shows_judge: bool) -> JsonObject:
+def _answered(line: PredictionLine, *, shows_judge: bool) -> dict[str, object]:
     judge = {"judge_passed": line.passed, "judge_score": line.raw_score, "judge_reason": line.justification}
     return {
         "record_id": line.record_id,

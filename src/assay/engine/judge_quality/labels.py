@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.strict_json import parse_json
 from assay.datasets.parsing.checks import nearest
 from assay.datasets.parsing.source import open_source
@@ -75,7 +74,7 @@ def read_labels(path: str | Path) -> LabelFile:
     return LabelFile(labels, empty)
 
 
-def _json_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, JsonObject]]:
+def _json_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, dict[str, object]]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -89,7 +88,7 @@ def _json_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, JsonObje
             yield number, document.value
 
 
-def _csv_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, JsonObject]]:
+def _csv_rows(text: bytes, problems: list[str]) -> Iterator[tuple[int, dict[str, object]]]:
     try:
         # `utf-8-sig`: Excel writes a byte order mark, which would become part of the first name.
         decoded = text.decode("utf-8-sig")
@@ -185,7 +184,7 @@ def _number(value: Any) -> Any:
     return number if isfinite(number) and not isinstance(value, bool) else _WRONG
 
 
-def _whole(value: object) -> Any:
+def _whole(value: object) -> object:
     number = _number(value)
     return number if number in (None, _WRONG) else int(number) if number == int(number) else _WRONG
 

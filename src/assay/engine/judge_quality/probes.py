@@ -434,7 +434,7 @@ def same_family(judge: str, candidate: str) -> ProbeResult:
 
 def _house(name: str) -> tuple[str, str]:
     """Provider and family of a model, as far as its name tells."""
-    # `openai:gpt-5` and `openai/gpt-5` are both in use.
+    # `openai:gpt-6-sol` and `openai/gpt-6-sol` are both in use.
     provider, _, model = name.replace(":", "/", 1).partition("/")
     word = _FAMILY.match(model.rpartition("/")[2].casefold())
     family = word.group() if word else model

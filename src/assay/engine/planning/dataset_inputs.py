@@ -101,7 +101,7 @@ def dataset_files(
     return entries
 
 
-def replayed(conversations: Iterable[tuple[Case, Any]], *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
+def replayed(conversations: Iterable[tuple[Case, object]], *, is_recorded: bool) -> Iterator[tuple[Case, object]]:
     """Return one case for each user turn that a reply follows, with the turns of its conversation.
 
     The reply is the reference for a candidate that is called again, and the tool that it used is expected of the candidate.
@@ -130,7 +130,7 @@ def _converted(conversation: Case) -> "ConversionResult":
     return convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1")
 
 
-def _of_conversation(case: Case, tool_use: dict[str, Any], *, is_recorded: bool) -> Case:
+def _of_conversation(case: Case, tool_use: Mapping[str, object], *, is_recorded: bool) -> Case:
     # Policies are those of legal_eval_v1; a conversation's metadata may use the word for something else.
     case = msgspec.structs.replace(case, contract="conversation_v1", policy_id="")
     if is_recorded:
@@ -147,7 +147,7 @@ def _tools(conversation: Case) -> dict[str, list[str]]:
     return {tool: sorted(members[tool]) for tool in sorted(members)}
 
 
-def _calls(conversation: Case) -> dict[int, dict[str, Any]]:
+def _calls(conversation: Case) -> dict[int, dict[str, object]]:
     """Return the tool call after each user's turn, by the turn's id; later ones rest on outputs that no candidate sees."""
     calls: dict[int, dict[str, Any]] = {}
     asked: int | None = None
@@ -167,7 +167,7 @@ def tool_turns(conversations: Iterable[Case]) -> int:
     return sum(turn.tool_used is not None for conversation in conversations for turn in conversation.turns)
 
 
-def recorded_replies(conversations: Iterable[tuple[Case, Any]]) -> dict[str, str]:
+def recorded_replies(conversations: Iterable[tuple[Case, object]]) -> dict[str, str]:
     """Return the recorded reply of each case."""
     return {case.id: case.references[0] for case, _ in replayed(conversations, is_recorded=False)}
 
@@ -260,7 +260,7 @@ def cases_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Case]:
     return (case for case, _ in records_of(dataset, is_recorded=is_recorded))
 
 
-def records_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[tuple[Case, Any]]:
+def records_of(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[tuple[Case, object]]:
     """Yield the valid cases with their source records; cases of one conversation share one list of turns, to save memory."""
     if dataset.plan.contract == "conversation_v1":
         return replayed(dataset.report.records, is_recorded=is_recorded)

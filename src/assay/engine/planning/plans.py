@@ -4,6 +4,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -16,7 +17,7 @@ from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
-from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT
+from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT, PROVIDERS
 from assay.core.report import ValidationReport
 from assay.core.retention import RetentionPolicy, longest_retention, retention_in
 from assay.core.runs import RUNS_DIR
@@ -30,6 +31,7 @@ from assay.core.settings import (
     ResponseSource,
     RunFile,
     RunSection,
+    TokenPrice,
     stated,
 )
 from assay.datasets.parsing.checks import nearest
@@ -45,7 +47,7 @@ from assay.engine.planning.dataset_inputs import (
 )
 from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
-from assay.engine.planning.providers import BadName, find_provider, model_plan, provider_kind, used_providers
+from assay.engine.planning.providers import BadName, find_provider, is_set, model_plan, provider_kind, split_model, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
@@ -162,7 +164,8 @@ class _Planner:
         self.code = RequestPlugins(settings)
         self.notes = self.code.notes()
         self._environ = environ
-        self._declared = self._providers()
+        self._declared = self._with_base_url(self._providers())
+        self._priced_names: set[str] = set()
         self._responses: ResponseFile | None = None
         self.profile = profile_of(settings.value.profile, is_compat=settings.value.compat)
         if settings.value.compat and self.profile is None and not settings.is_wrong(("profile",)):
@@ -180,6 +183,35 @@ class _Planner:
                 if not self.settings.is_wrong(("providers", index, *member[:1])) or not member:
                     self.settings.add(("providers", index, *member), problem)
         return {entry.name: entry for entry in providers}
+
+    def _with_base_url(self, declared: dict[str, ProviderEntry]) -> dict[str, ProviderEntry]:
+        """Return the providers, that of the candidates with the address of the request; no other model is called there."""
+        url = self.settings.value.base_url
+        if url is None:
+            return declared
+        names = {section: self._provider_names(section) for section in ("candidates", "judges")}
+        if len(names["candidates"]) > 1:
+            listed = ", ".join(f"'{name}'" for name in names["candidates"])
+            self.settings.add(("base_url",), f"one address for the providers {listed}; give each its own base_url in providers")
+        for name in names["candidates"]:
+            if name in names["judges"]:
+                message = f"a judge is called at '{name}' too; call the candidate's server by another name, such as server/MODEL"
+                self.settings.add(("base_url",), message)
+            entry = declared.get(name, ProviderEntry(name=name))
+            row = PROVIDERS[provider_kind(entry)]
+            if row.vendor is None and not row.price_list:
+                self.settings.add(("base_url",), f"the provider '{name}' is not called over HTTP; leave base_url out")
+            declared = {**declared, name: msgspec.structs.replace(entry, base_url=url)}
+        return declared
+
+    def _provider_names(self, section: str) -> list[str]:
+        """Return the providers that the models of a section name."""
+        found: dict[str, None] = {}
+        for _, entry in self.settings.models(section):
+            # A name without a provider is reported where the models are resolved.
+            with suppress(BadName):
+                found[entry.provider or split_model(entry.model).provider] = None
+        return list(found)
 
     def _check_unique(self, section: str, names: Iterable[tuple[Steps, str]]) -> None:
         first: set[str] = set()
@@ -215,6 +247,7 @@ class _Planner:
         """Resolve candidates and judges by the names that the run file or the options give them."""
         self.candidates = self._models("candidates")
         self.judges = self._models("judges")
+        self._check_prices()
         for judge in self.judges:
             if any(judge.name == candidate.name and judge != candidate for candidate in self.candidates):
                 self.settings.add(("judges",), f"a candidate with other parameters is called '{judge.name}' too; give one a name")
@@ -228,11 +261,45 @@ class _Planner:
         named: list[tuple[Steps, ModelPlan]] = []
         for path, entry in self.settings.models(section):
             try:
-                named.append((path, self._model(path, entry)))
+                given = self._with_options(entry) if section == "candidates" else entry
+                named.append((path, self._priced(self._model(path, given), is_candidate=section == "candidates")))
             except BadName as problem:
                 self.settings.add((*path, "provider" if entry.provider else "model"), str(problem))
         self._check_unique(section, [(path, model.name) for path, model in named])
         return [model for _, model in named]
+
+    def _with_options(self, entry: ModelEntry) -> ModelEntry:
+        """Return a candidate with the parameters of the run: an option is for all candidates, a key for those without their own."""
+        values = {name: getattr(self.settings.value, name) for name in ("temperature", "max_tokens")}
+        taken = {
+            name: value
+            for name, value in values.items()
+            if value is not None and (self.settings.is_option((name,)) or not is_set(entry, name))
+        }
+        return msgspec.structs.replace(entry, **taken)
+
+    def _priced(self, model: ModelPlan, *, is_candidate: bool) -> ModelPlan:
+        """Return a model with the price that the request sets for it: for itself, for candidates, or for its provider."""
+        prices, text = self.settings.value.prices, self.settings.value.price
+        declared = self._declared.get(model.provider)
+        price: TokenPrice | msgspec.UnsetType = msgspec.UNSET if declared is None else declared.prices
+        if text is not None and (is_candidate or any(model.name == candidate.name for candidate in self.candidates)):
+            price = TokenPrice(**dict(zip(("input", "output"), map(float, text.split(",")), strict=True)))
+        if model.name in prices and not (is_candidate and self.settings.is_option(("price",))):
+            price = prices[model.name]
+        self._priced_names.add(model.name)
+        return model if price is msgspec.UNSET else msgspec.structs.replace(model, price=price)
+
+    def _check_prices(self) -> None:
+        """Note prices of models that the run does not call: a name may be misspelt."""
+        for name in self.settings.value.prices:
+            if (
+                name not in self._priced_names
+                and not self.settings.is_wrong(("candidates",))
+                and not self.settings.is_wrong(("judges",))
+            ):
+                known = nearest(name, sorted(self._priced_names)) or f"the models are {', '.join(sorted(self._priced_names))}"
+                self.settings.add(("prices", name), f"no model of the run is called '{name}'; {known}")
 
     def _model(self, path: Steps, entry: ModelEntry) -> ModelPlan:
         try:
@@ -525,7 +592,7 @@ class _Planner:
         )
 
 
-def _same_settings(section: RunFile | RunSection) -> dict[str, Any]:
+def _same_settings(section: RunFile | RunSection) -> dict[str, object]:
     """Return the settings of a section that a plan stores under the same name and takes unchanged."""
     return {name: getattr(section, name) for name in section.__struct_fields__ if name in Plan.__struct_fields__}
 

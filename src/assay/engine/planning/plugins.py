@@ -49,7 +49,7 @@ class OpenPlugins:
             _key(wanted): (at_hand.get(_key(wanted)) or reopened(wanted)).target for wanted in plan.plugins
         }
 
-    def functions(self) -> Mapping[str, Callable[..., Any]]:
+    def functions(self) -> Mapping[str, Callable[..., object]]:
         """Return the functions that are called as models, by the plan's model name."""
         kinds = {provider.name: provider.kind for provider in self._plan.providers}
         models = [model for model in self._plan.models() if kinds.get(model.provider) == FUNCTIONS]

@@ -35,7 +35,9 @@ def split_model(text: str) -> ModelName:
     """Split `provider/model`, `provider:model` or `provider:/model` into provider and model; raises BadName."""
     match = _MODEL.fullmatch(text.strip())
     if match is None:
-        hint = f"did you mean openai/{text}?" if text and text not in PROVIDERS else "write provider/model, such as openai/gpt-4.1"
+        hint = (
+            f"did you mean openai/{text}?" if text and text not in PROVIDERS else "write provider/model, such as openai/gpt-6-sol"
+        )
         raise BadName(f"'{text}' has no provider prefix; {hint}")
     # A recording is a file, whose path may begin with a slash.
     is_path = match["provider"] in _FILE_KINDS and match["mark"] == ":/"
@@ -127,7 +129,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
         provider=named.provider,
         model=str((folder / named.model).absolute()) if is_recording else named.model,
         parameters=parameters,
-        explicit=tuple(name for name in _PARAMETERS if _is_set(entry, name)) or msgspec.UNSET,
+        explicit=tuple(name for name in _PARAMETERS if is_set(entry, name)) or msgspec.UNSET,
     )
 
 
@@ -137,7 +139,7 @@ def _named(text: str, declared: Mapping[str, ProviderEntry]) -> ModelName:
     return ModelName(text, text) if entry is not None and provider_kind(entry) == HTTP_ENDPOINT else split_model(text)
 
 
-def _is_set(entry: ModelEntry, name: str) -> bool:
+def is_set(entry: ModelEntry, name: str) -> bool:
     """Tell whether a run file or a caller set a parameter, be it to the default.
 
     A number that was read is another object than the default, even if both are 0.

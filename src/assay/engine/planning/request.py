@@ -84,7 +84,7 @@ class FieldAliases(msgspec.Struct, frozen=True):
 Wordings = Mapping[type, FieldAliases]
 
 
-def read_settings(value: Any, kind: type, *, found: FindingList, wordings: Wordings, path: Steps = ()) -> dict[str, Any]:
+def read_settings(value: object, kind: type, *, found: FindingList, wordings: Wordings, path: Steps = ()) -> dict[str, object]:
     """Return the members of `value` that fit the struct type `kind`, under their own names; all others become findings."""
     read = _SettingsReader(found, wordings).read(value, inspect.type_info(kind), path)
     return {} if read is _BAD else read
@@ -115,7 +115,7 @@ class _SettingsReader:
             case plain:
                 return self._plain(value, plain, path, must=_title(expected) or _described(plain))
 
-    def _struct(self, value: Any, expected: inspect.StructType, path: Steps) -> Any:
+    def _struct(self, value: object, expected: inspect.StructType, path: Steps) -> object:
         members = object_at(self._found, value, path)
         if members is None:
             return _BAD
@@ -148,7 +148,7 @@ class _SettingsReader:
         hint = nearest(name, (*fields, *wording.older)) or f"known are {', '.join(sorted(fields))}"
         self._found.add("unsupported_field", path, f"unknown key {short(name)}", hint=hint, on_key=True)
 
-    def _list(self, value: Any, item: inspect.Type, path: Steps) -> Any:
+    def _list(self, value: object, item: inspect.Type, path: Steps) -> object:
         items = array_at(self._found, value, path)
         if items is None:
             return _BAD
@@ -156,14 +156,14 @@ class _SettingsReader:
         # A wrong entry keeps its place, so that indexes stay those of the file.
         return ["" if member is _BAD else member for member in read]
 
-    def _mapping(self, value: Any, member: inspect.Type, path: Steps) -> Any:
+    def _mapping(self, value: object, member: inspect.Type, path: Steps) -> object:
         members = object_at(self._found, value, path)
         if members is None:
             return _BAD
         read = {name: self.read(item, member, (*path, name)) for name, item in members.items()}
         return {name: item for name, item in read.items() if item is not _BAD}
 
-    def _plain(self, value: Any, expected: inspect.Type, path: Steps, *, must: str) -> Any:
+    def _plain(self, value: object, expected: inspect.Type, path: Steps, *, must: str) -> object:
         if type(value) not in _PLAIN_TYPES[type(expected)]:
             message = f"{name_of(path)} must be {must}, not {type_name(value)}"
             self._found.add("invalid_field_type", path, message, hint=retype_hint(_KINDS.get(type(expected), ""), value))
@@ -191,7 +191,7 @@ def _is_fixed(expected: inspect.Type) -> bool:
     return isinstance(expected, inspect.Metadata) and (expected.extra_json_schema or {}) == FIXED.extra_json_schema
 
 
-def _option(value: Any, options: Collection[inspect.Type]) -> inspect.Type:
+def _option(value: object, options: Collection[inspect.Type]) -> inspect.Type:
     """Return the first option that the value may be converted to, or else the first one, whose problem is reported."""
     fitting = (option for option in options if type(value) in _PLAIN_TYPES.get(type(_bare(option)), ()))
     return next(fitting, next(option for option in options if not isinstance(_bare(option), inspect.NoneType)))
@@ -251,12 +251,16 @@ _KEY_HEADERS = r"(?i)authorization|cookie|(api|access|secret|auth)[-_ ]?(key|tok
 _KEY_VALUE = r"(sk|pk|key|ghp|xox[a-z]|AKIA|AIza|Bearer)[-_ ]?[A-Za-z0-9_-]{8,}"
 
 
+RunFileMembers = dict[str, Any]
+"""Members of a run file that were read by the types of its settings; wrong ones are left out."""
+
+
 class LoadedRunFile(msgspec.Struct, frozen=True):
     """Members of a run file that could be read, its problems, and its text to point at."""
 
     path: str
     document: ParsedDocument
-    members: dict[str, Any]
+    members: RunFileMembers
     findings: FindingList
 
 
@@ -271,7 +275,7 @@ def load_run_file(path: str | Path) -> LoadedRunFile:
     return LoadedRunFile(str(path), document, members, found)
 
 
-def read_members(value: Any, found: FindingList) -> dict[str, Any]:
+def read_members(value: object, found: FindingList) -> RunFileMembers:
     """Return the members of a run file given as plain values; `found` gets every problem."""
     members = read_settings(value, RunFile, found=found, wordings=WORDINGS)
     _refuse_secrets(members, found)
@@ -279,7 +283,7 @@ def read_members(value: Any, found: FindingList) -> dict[str, Any]:
     return members
 
 
-def _check_redact_rules(members: Mapping[str, Any], found: FindingList) -> None:
+def _check_redact_rules(members: RunFileMembers, found: FindingList) -> None:
     names: set[str] = set()
     for index, entry in enumerate(members.get("redact", ())):
         if not isinstance(entry, Mapping) or not {"name", "pattern"} <= entry.keys():
@@ -291,7 +295,7 @@ def _check_redact_rules(members: Mapping[str, Any], found: FindingList) -> None:
             found.add("value_out_of_range", ("redact", index, problem.member), problem.message, hint=problem.hint)
 
 
-def _refuse_secrets(members: Mapping[str, Any], found: FindingList) -> None:
+def _refuse_secrets(members: RunFileMembers, found: FindingList) -> None:
     """Refuse keys in headers and request bodies, which are stored with the file like any other; `$NAME` is not a key."""
     for index, provider in enumerate(members.get("providers", ())):
         for name, text in (provider.get("headers", {}) if provider else {}).items():
@@ -316,12 +320,12 @@ def is_run_file(path: str | Path) -> bool:
     return is_of_a_run(open_source(path))
 
 
-def issue_of(loaded: LoadedRunFile, finding: Any) -> Issue:
+def issue_of(loaded: LoadedRunFile, finding: Finding) -> Issue:
     """Return a finding with its line and column in the run file."""
     return locate_issue(finding, loaded.document, RecordContext())
 
 
-def run_file_schema() -> dict[str, Any]:
+def run_file_schema() -> dict[str, object]:
     """Return JSON Schema of the run file; older names are in it as deprecated ones."""
     (ref,), components = msgspec.json.schema_components([RunFile])
     for component in components.values():
@@ -414,7 +418,7 @@ class MergedSettings:
             self.problems.append(f"retention: {problem}")
             return RetentionSettings()
 
-    def _spelled(self, option: str, value: Any) -> Any:
+    def _spelled(self, option: str, value: Any) -> object:
         """Return the value of an option with names in the place of functions."""
         if option in ("models", "judges"):
             return tuple(entry if isinstance(entry, str) else f"{FUNCTIONS}/{self._named('model', entry)}" for entry in value)
@@ -423,14 +427,14 @@ class MergedSettings:
         kind: PluginKind | None = "grader" if option == "grader" else "policy" if option == "policy" else None
         return value if kind is None or isinstance(value, str) else self._named(kind, value)
 
-    def _registered(self, name: str, policy: Any) -> str:
+    def _registered(self, name: str, policy: object) -> str:
         """Return the reference of a policy that records choose by `name`; a function is registered under that name."""
         if isinstance(policy, str):
             return policy
         self.given["policy", name] = given_plugin("policy", policy, name=name)
         return name
 
-    def _named(self, kind: PluginKind, target: Any) -> str:
+    def _named(self, kind: PluginKind, target: object) -> str:
         """Return the name of a function that is given, which no other one has."""
         plugin = given_plugin(kind, target)
         name, number = plugin.plan.name, 1
@@ -445,7 +449,7 @@ class MergedSettings:
         """Return False for code that the caller of this process names and may not choose; a run file is the operator's own."""
         return self._code is None or not self._option(path) or name in self._code
 
-    def _merged(self, options: dict[str, Any]) -> RunFile:
+    def _merged(self, options: Mapping[str, object]) -> RunFile:
         found = FindingList()
         members = read_members(options, found)
         in_file = self._loaded.members if self._loaded else {}
@@ -488,6 +492,10 @@ class MergedSettings:
         """Return the folder that a path at this place is relative to."""
         return Path() if self._loaded is None or self._option(path) else Path(self._loaded.path).parent
 
+    def is_option(self, path: Steps) -> bool:
+        """Return True when a setting was given besides the run file, which it overrides."""
+        return self._option(path) is not None
+
     def _option(self, path: Steps) -> ExposedSetting | None:
         return self._options.get(path[:1]) or self._options.get(path[:2])
 
@@ -503,7 +511,7 @@ class MergedSettings:
         return [((section, index), entry) for index, entry in enumerate(entries) if entry.model]
 
 
-def _nested(given: dict[Steps, Any]) -> dict[str, Any]:
+def _nested(given: dict[Steps, object]) -> dict[str, object]:
     """Return options as the members of a run file."""
     members: dict[str, Any] = {}
     for seat, value in given.items():

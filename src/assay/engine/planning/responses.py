@@ -256,7 +256,7 @@ class _ResponseReader:
         self.problems += [f"{where}: {message}" for message in fatal]
         return None if fatal else self._row(document.value, where)
 
-    def _row(self, value: Any, where: str) -> _ResponseRow | None:
+    def _row(self, value: object, where: str) -> _ResponseRow | None:
         if not isinstance(value, dict):
             self.problems.append(f"{where}: a row must be an object, not {type_name(value)}")
             return None

@@ -99,7 +99,7 @@ class Selector:
         self.left_out: Counter[int] = Counter()
         """Invalid records outside of any split or sample, by dataset."""
 
-    def takes(self, dataset: int, record_id: str | None, metadata: Mapping[str, Any] | None) -> bool:
+    def takes(self, dataset: int, record_id: str | None, metadata: Mapping[str, object] | None) -> bool:
         """Return True when the record is selected; `metadata` is None for an invalid record."""
         plan = self._rules.datasets[dataset]
         named = self._rules.records
@@ -156,7 +156,7 @@ def selected_ids(rules: SelectionRules, inputs: Sequence[DatasetInput]) -> Itera
                 yield entry.id
 
 
-def _has(metadata: Mapping[str, Any], plan: DatasetPlan) -> bool:
+def _has(metadata: Mapping[str, object], plan: DatasetPlan) -> bool:
     value = metadata_value(metadata, plan.split_field)
     return plan.split_value in map(member_text, value if isinstance(value, list) else [value])
 
@@ -219,7 +219,7 @@ class _SourceRows:
         self._head = _encode(DatasetHead(number, dict(dataset.report.head)))
         self._last: Any = None
 
-    def take(self, record: Any) -> tuple[bytes, bytes]:
+    def take(self, record: object) -> tuple[bytes, bytes]:
         """Return the row and head to store with a case; both are empty when an earlier case of the same record has them."""
         # By identity: the turns of one conversation are separate cases of the same record object.
         if record is self._last:

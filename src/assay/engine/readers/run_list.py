@@ -78,7 +78,7 @@ def _gate(manifest: Manifest) -> GateResult:
     return manifest.gate
 
 
-def _metrics(run: PublishedRun) -> JsonObject:
+def _metrics(run: PublishedRun) -> dict[str, object]:
     """Return the metrics summary; empty when it was removed by retention."""
     # Retention may remove metrics; the list still shows the run by its manifest.
     if any(tombstone.name == METRICS for tombstone in run.removed()):
@@ -233,7 +233,7 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
     )
 
 
-def _listed_rate(summary: Summary) -> JsonObject:
+def _listed_rate(summary: Summary) -> dict[str, object]:
     """Return the pass rate with its interval and the cost of the calls, as members of a list entry."""
     rate = summary.pass_rate_metric
     return {

@@ -99,7 +99,7 @@ class RunReader:
         return result_of(self.folders)
 
     @property
-    def plan_members(self) -> JsonObject:
+    def plan_members(self) -> dict[str, object]:
         """The settings of the run, redacted, for JSON output; everything else reads `plan`."""
         return self._shown_plan().members() if self._sealed is None else self._sealed.manifest.plan_members
 
@@ -128,7 +128,7 @@ class RunReader:
             plan_members=shown.members(),
         )
 
-    def manifest_members(self) -> JsonObject:
+    def manifest_members(self) -> dict[str, object]:
         """Return the manifest as the file has it, with members that only later versions know; empty before the end."""
         return {} if self._sealed is None else self._sealed.members
 
@@ -280,7 +280,7 @@ class RunReader:
         failures = (RecordArtifacts(finished, shown).failure() for finished in found)
         return [failure for failure in failures if failure is not None]
 
-    def slices(self) -> JsonObject:
+    def slices(self) -> dict[str, object]:
         """Slices by name as in metrics_by_slice.json; empty for an unfinished run."""
         found: JsonObject = {} if self._sealed is None else self._sealed.document("metrics_by_slice.json")["slices"]
         return found

@@ -1,6 +1,6 @@
 """Records of a run or a dataset as tables with columns of known kinds."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from typing import Any, Literal
@@ -70,7 +70,7 @@ def arrow_of(table: RecordTable) -> ArrowTable:
     return ArrowTable(schema, (pyarrow.table(_columns(group, table), schema=schema) for group in _groups(table.rows())))
 
 
-def typed(row: Mapping[str, object], columns: Mapping[str, Kind]) -> JsonObject:
+def typed(row: Mapping[str, object], columns: Mapping[str, Kind]) -> dict[str, object]:
     """Convert a row's values for typed columns: times to datetimes, free-form values to JSON."""
     return {name: _value(row[name], kind) for name, kind in columns.items()}
 
@@ -83,7 +83,7 @@ def _pyarrow() -> Any:
         raise MissingExtra("typed columns need pyarrow, which is not installed", hint="pip install 'assay[tables]'") from problem
 
 
-def _arrow_kinds(pyarrow: Any) -> JsonObject:
+def _arrow_kinds(pyarrow: Any) -> dict[str, object]:
     kinds = {
         "text": pyarrow.string(),
         "json": pyarrow.string(),
@@ -100,11 +100,11 @@ def _arrow_kinds(pyarrow: Any) -> JsonObject:
     return kinds | lists
 
 
-def _columns(group: list[JsonObject], table: RecordTable) -> dict[str, list[Any]]:
+def _columns(group: Sequence[Mapping[str, object]], table: RecordTable) -> dict[str, list[object]]:
     return {name: [_value(row[name], kind) for row in group] for name, kind in table.columns.items()}
 
 
-def _value(value: Any, kind: Kind) -> Any:
+def _value(value: Any, kind: Kind) -> object:
     if value is None:
         return None
     if kind == "time":
@@ -122,7 +122,7 @@ def _estimate_size(value: object) -> int:
     return sum(map(_estimate_size, value.values())) if isinstance(value, dict) else 0
 
 
-def _groups(rows: Iterator[JsonObject]) -> Iterator[list[JsonObject]]:
+def _groups(rows: Iterator[JsonObject]) -> Iterator[list[dict[str, object]]]:
     group: list[JsonObject] = []
     remaining = GROUP_CHARACTERS
     for row in rows:
@@ -230,12 +230,12 @@ def table_rows(run: RunReader) -> Iterator[JsonObject]:
         yield {**dict.fromkeys(COLUMNS), **_case_columns(case), **prediction, "evaluator_scores": scores}
 
 
-def typed_rows(run: RunReader) -> Iterator[JsonObject]:
+def typed_rows(run: RunReader) -> Iterator[dict[str, object]]:
     """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
     return (typed(row, COLUMNS) for row in table_rows(run))
 
 
-def _case_columns(case: Case) -> JsonObject:
+def _case_columns(case: Case) -> dict[str, object]:
     return {"question": question_of(case) or None, **{name: getattr(case, name) for name in _CASE_MEMBERS}}
 
 
@@ -285,6 +285,6 @@ def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
     return RecordTable(name=name, columns=CASE_COLUMNS, rows=lambda: map(_case_row, report.cases), facts=facts)
 
 
-def _case_row(case: Case) -> JsonObject:
+def _case_row(case: Case) -> dict[str, object]:
     row: JsonObject = msgspec.to_builtins(case)
     return {name: row[name] for name in CASE_COLUMNS}

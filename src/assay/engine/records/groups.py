@@ -15,7 +15,7 @@ NO_METADATA = ("tags", "dataset", "task_type", "task", "contract", "policy_id")
 """Slices that are made by something else than a member of metadata."""
 
 
-def metadata_value(metadata: object, field: str) -> Any:
+def metadata_value(metadata: object, field: str) -> object:
     """Return the member of that name, or the one at a dotted path of names; None when there is none."""
     # A member whose own name has a dot wins over a path.
     if isinstance(metadata, dict) and field in metadata:
@@ -103,7 +103,7 @@ class RecordGroups:
         # A turn of a conversation is replayed as another task, and stays a part of a conversation.
         return (TERMS["conversation" if record.contract == "conversation_v1" else record.task],)
 
-    def _member(self, record: Case | RejectedRecord, field: str) -> Any:
+    def _member(self, record: Case | RejectedRecord, field: str) -> object:
         value = metadata_value(record.metadata, field)
         if value is None and record.contract == "batch_v1" and self._documents:
             return metadata_value(self._documents.get(record.dataset, {}), field)

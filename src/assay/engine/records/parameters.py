@@ -1,6 +1,7 @@
 """Parameters that a run's providers rejected: kept in the notes of its ledger, for all workers and for its manifest."""
 
 from collections.abc import Iterable, Mapping
+from typing import get_args
 
 import msgspec
 
@@ -10,11 +11,12 @@ from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import ModelParameters
 from assay.engine.records.redaction import RedactedPlan
-from assay.models.negotiation import REPLY_FORMATS
+from assay.models.negotiation import REPLY_FORMATS, SystemRole
 from assay.models.rejections import MAX_TOKENS, REPLY_FORMAT
 from assay.store.ledger import Ledger
 
 _PREFIX = "parameters"
+_STEPS: tuple[str, ...] = (*get_args(SystemRole), *REPLY_FORMATS)
 
 
 def save_adjustments(ledger: Ledger, model: str, adjustments: Iterable[Adjustment]) -> None:
@@ -35,7 +37,12 @@ def read_adjustments(notes: Mapping[str, str]) -> dict[str, tuple[Adjustment, ..
         parts = name.split("/", 3)
         if parts[0] == _PREFIX and len(parts) == 4 and value:
             found.setdefault(parts[3], []).append(msgspec.json.decode(value, type=Adjustment))
-    return {model: tuple(adjustments) for model, adjustments in found.items()}
+    return {model: tuple(sorted(adjustments, key=_step)) for model, adjustments in found.items()}
+
+
+def _step(adjustment: Adjustment) -> int:
+    """Return how far an adjustment goes among those of its parameter: names of notes have an order of their own."""
+    return _STEPS.index(adjustment.value) if adjustment.value in _STEPS else 0
 
 
 def negotiated_models(plan: Plan, notes: Mapping[str, str], shown: RedactedPlan) -> tuple[NegotiatedModel, ...]:

@@ -141,14 +141,14 @@ class RedactedPlan:
             self._kept_calls.add(call_id)
         return shown
 
-    def applied(self, model: str, applied: JsonObject) -> JsonObject:
+    def applied(self, model: str, applied: JsonObject) -> dict[str, object]:
         """Return the sent parameters, which are nearly always those of the model's last call."""
         last = self._applied.get(model)
         if last is None or last[0] != applied:
             last = self._applied[model] = (applied, self.redactor.structure(applied, OWN_NAMES))
         return last[1]
 
-    def members(self) -> JsonObject:
+    def members(self) -> dict[str, object]:
         """Return the plan as JSON-like values; hashes are exempt, since many digits can look like a card number."""
         plan = self.plan
         imported = plan.imported and _imported(plan.imported, self.redactor)
@@ -246,7 +246,7 @@ class RowRedactor:
     A mark may be longer than what it replaces. Where a row would break a limit of its contract that way, its marks become short.
     """
 
-    def __init__(self, redactor: Redactor, contract: str, validation: JsonObject) -> None:
+    def __init__(self, redactor: Redactor, contract: str, validation: Mapping[str, object]) -> None:
         self._redactor = redactor
         self._contract = contract
         settings = msgspec.convert(validation, ValidationConfig)
@@ -266,7 +266,7 @@ class RowRedactor:
         short = _no_longer(given, self._value(given))
         return _encode(self._with_ids(given, short, short_id, is_redacted=shown_id != given_id))
 
-    def head(self, given: JsonObject) -> JsonObject:
+    def head(self, given: Mapping[str, object]) -> dict[str, object]:
         """Return the members of a document around its rows."""
         members: JsonObject = self._redactor.structure(given, ROWS.get(self._contract) or OWN_NAMES)
         if (
@@ -276,11 +276,11 @@ class RowRedactor:
             members = _no_longer(given, members)
         return _with_dataset_id(given, members)
 
-    def _value(self, given: object) -> Any:
+    def _value(self, given: object) -> object:
         form = ROWS.get(self._contract)
         return self._redactor.value(given) if form is None else self._redactor.structure(given, form)
 
-    def _with_ids(self, given: Any, row: Any, record_id: str | None, *, is_redacted: bool) -> Any:
+    def _with_ids(self, given: Any, row: Any, record_id: str | None, *, is_redacted: bool) -> object:
         """Return the row with ids in the form that its contract requires; redacted ids stay distinct."""
         name = CONTRACTS[self._contract].record_id
         if name:
@@ -305,7 +305,7 @@ _HEADS = {
 }
 
 
-def _with_dataset_id(given: JsonObject, members: JsonObject) -> JsonObject:
+def _with_dataset_id(given: Mapping[str, object], members: JsonObject) -> dict[str, object]:
     name = members.get("dataset_id")
     return members if name == given.get("dataset_id") else {**members, "dataset_id": _NOT_IN_DATASET_ID.sub("_", str(name))}
 
@@ -328,7 +328,7 @@ def _short_id(given: str, shown: str) -> str:
     return f"{REDACTION_MARK.sub(_SHORT_MARKS[0], text)[:most]}#{digest}"
 
 
-def _has_grown(given: Any, redacted: Any) -> bool:
+def _has_grown(given: Any, redacted: object) -> bool:
     """Return True when a text or a name is longer than the given one."""
     if isinstance(redacted, dict):
         pairs = zip(given.items(), redacted.items(), strict=True)
@@ -338,7 +338,7 @@ def _has_grown(given: Any, redacted: Any) -> bool:
     return isinstance(redacted, str) and len(redacted) > len(str(given))
 
 
-def _no_longer(given: Any, redacted: Any) -> Any:
+def _no_longer(given: Any, redacted: object) -> Any:
     """Return the redacted value with no text longer than in the given one, by shorter marks."""
     if isinstance(redacted, dict):
         members: JsonObject = {}

@@ -340,7 +340,7 @@ def _vote_words(vote: Score) -> str:
     return f"{vote.criterion} ({vote.judge}): {vote.score:g}. {vote.justification}".rstrip()
 
 
-def regated(document: JsonObject, plan: Plan, gates: Sequence[GateCheck]) -> JsonObject:
+def regated(document: JsonObject, plan: Plan, gates: Sequence[GateCheck]) -> dict[str, object]:
     """Return a run's EvalRun as that of another run with the same results and other gates."""
     parameters = msgspec.convert({**document["parameters"], **_thresholds(plan.gates)}, GoldenParameters)
     scores = [result["score"] for result in document["results"]]

@@ -101,7 +101,7 @@ def _planned_samples(spec: Row, results: Row) -> int:
     return max(chosen, 0 if is_part else _count(dataset.get("samples"))) * (_count(config.get("epochs")) or 1)
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     # Numbers above 2**53 cannot come from a count, and JSON readers differ about them.
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 53 else 0
 
@@ -251,7 +251,7 @@ class _InspectSample:
             self._reading.leave_out("sample.choices without a target among them")
         return letters if is_mcq else []
 
-    def _messages(self, given: Any) -> list[Row]:
+    def _messages(self, given: object) -> list[Row]:
         if isinstance(given, str):
             given = [{"role": "user", "content": given}]
         found = [self._message(message) for message in given] if isinstance(given, list) else []
@@ -260,7 +260,7 @@ class _InspectSample:
             raise RowRefused("input has no text")
         return kept
 
-    def _message(self, message: Any) -> Row | None:
+    def _message(self, message: object) -> Row | None:
         """Return role and text of a message; None for a role that a candidate cannot be given."""
         if not isinstance(message, dict):
             raise RowRefused(f"a message of input is {kind(message)}")
@@ -270,7 +270,7 @@ class _InspectSample:
             return None
         return {"role": role, "content": text}
 
-    def _content(self, content: Any) -> str:
+    def _content(self, content: object) -> str:
         """Return the text of a message; parts that are not text are counted."""
         if not isinstance(content, list):
             return self._resolve_text(content) if isinstance(content, str) else ""
@@ -282,7 +282,7 @@ class _InspectSample:
                 self._reading.leave_out(f"content of type {part.get('type') if isinstance(part, dict) else kind(part)}")
         return "\n".join(texts)
 
-    def _resolve_text(self, text: Any) -> str:
+    def _resolve_text(self, text: object) -> str:
         """Return the text behind a reference to an attachment, or the text itself; raises RowRefused where it is missing."""
         if not isinstance(text, str):
             raise RowRefused(f"a text is {kind(text)}")
@@ -382,11 +382,11 @@ class _InspectSample:
                 selected=self._words(score.get("answer")),
             )
 
-    def _words(self, text: Any) -> str:
+    def _words(self, text: object) -> str:
         return self._resolve_text(text) if isinstance(text, str) else ""
 
 
-def _worth(value: Any) -> float | None:
+def _worth(value: object) -> float | None:
     """Return the number that Inspect computes with; None where it has none."""
     if not isinstance(value, str):
         # `number` refuses booleans, which scorers use.
@@ -395,7 +395,7 @@ def _worth(value: Any) -> float | None:
     return _WORDS[word] if word in _WORDS else float(value) if _NUMBER.fullmatch(value) else None
 
 
-def _why_none(value: Any) -> str:
+def _why_none(value: object) -> str:
     return "the scorer gave no value" if value is None else f"the scorer's value is no number: {str(value)[:60]!r}"
 
 

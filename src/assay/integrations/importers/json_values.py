@@ -57,7 +57,7 @@ class LazyObject:
         """Return the names of all members."""
         return self._parts.keys()
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> object:
         """Return the member as plain values, None where it is absent; raises RowRefused where the strict door finds a flaw."""
         if name not in self._values:
             self._values[name] = strict_value(self._parts[name], name) if name in self._parts else None
@@ -83,7 +83,7 @@ class LazyObject:
             raise RowRefused(f"{name} is not an object but {kind(value)}")
         return value or {}
 
-    def list(self, name: str) -> list[Any]:
+    def list(self, name: str) -> list[object]:
         """Return the member where it is a list; empty where it is absent. Raises RowRefused for anything else."""
         value = self.get(name)
         if not isinstance(value, list | None):
@@ -101,7 +101,7 @@ def elements(text: Text, what: str) -> list[msgspec.Raw]:
     return list(found)
 
 
-def strict_value(text: Text, what: str) -> Any:
+def strict_value(text: Text, what: str) -> object:
     """Return the value in a text, through the strict door; raises RowRefused with the first flaw."""
     document = parse_json(bytes(text), is_whole=False)
     if document.flaws:
@@ -175,22 +175,22 @@ _LAST_SECOND = 253_402_300_799
 """Seconds of the year 9999, after which datetime has no dates."""
 
 
-def mapping(value: Any) -> Row:
+def mapping(value: object) -> Row:
     """Return the object, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def sequence(value: Any) -> list[Any]:
+def sequence(value: object) -> list[object]:
     """Return the list, or an empty one."""
     return value if isinstance(value, list) else []
 
 
-def mappings(value: Any) -> list[Row]:
+def mappings(value: object) -> list[Row]:
     """Return the objects in a list."""
     return [one for one in sequence(value) if isinstance(one, dict)]
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """Return the finite number; None for anything else, a boolean and a whole number beyond all fractions included."""
     try:
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) else None
@@ -198,18 +198,18 @@ def number(value: Any) -> float | None:
         return None
 
 
-def amount(value: Any) -> float | None:
+def amount(value: object) -> float | None:
     """Return a number that is not negative."""
     found = number(value)
     return found if found is not None and found >= 0 else None
 
 
-def tokens(value: Any) -> int | None:
+def tokens(value: object) -> int | None:
     """Return a count of tokens."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
 
 
-def seconds(value: Any) -> float | None:
+def seconds(value: object) -> float | None:
     """Return a time, since 1970 in UTC: a number, or text with its offset."""
     if isinstance(value, str):
         try:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -272,7 +271,7 @@ class _LmEvalSample:
             )
 
 
-def _calls(arguments: Any) -> list[tuple[Any, Any]]:
+def _calls(arguments: object) -> list[tuple[object, object]]:
     """Return the first and last argument of each request: an object of objects, or a list of lists in older files."""
     if isinstance(arguments, dict):
         # Newer versions write objects with numbered names, older ones lists.
@@ -283,7 +282,7 @@ def _calls(arguments: Any) -> list[tuple[Any, Any]]:
     return [(call[0], call[1] if len(call) > 1 else None) for call in calls]
 
 
-def _likelihood(value: Any) -> float | None:
+def _likelihood(value: object) -> float | None:
     first = value[0] if isinstance(value, list) and len(value) == _LIKELIHOOD else None
     try:
         return float(first) if isinstance(first, int | float | str) else None

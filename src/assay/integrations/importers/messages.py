@@ -18,7 +18,7 @@ class ImportedPrompt(msgspec.Struct, frozen=True):
     messages: list[Row] = []
 
 
-def asked(given: Any, reading: ImportState) -> ImportedPrompt:
+def asked(given: object, reading: ImportState) -> ImportedPrompt:
     """Return a prompt from a text or a list of messages; other parts are counted. Raises RowRefused without any text."""
     if isinstance(given, str):
         if not given.strip():
@@ -34,7 +34,7 @@ def asked(given: Any, reading: ImportState) -> ImportedPrompt:
     return ImportedPrompt(prompt, messages if len(messages) > 1 or messages[0]["role"] != "user" else [])
 
 
-def _message(message: Any, reading: ImportState) -> Row | None:
+def _message(message: object, reading: ImportState) -> Row | None:
     if not isinstance(message, dict):
         raise RowRefused(f"a message is {kind(message)}")
     role = _ROLES.get(str(message.get("role")))
@@ -46,7 +46,7 @@ def _message(message: Any, reading: ImportState) -> Row | None:
     return {"role": role, "content": text}
 
 
-def content_text(content: Any, reading: ImportState) -> str:
+def content_text(content: object, reading: ImportState) -> str:
     """Return the text of a message's content: a string, or the text parts of a list."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""

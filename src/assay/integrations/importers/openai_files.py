@@ -140,8 +140,9 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Requests:
-    # A batch may have 50,000 requests: their places are kept in memory, and not their texts.
     """Requests of a batch by custom_id; their texts are read again when an answer needs them."""
+
+    # A batch may have 50,000 requests: their places are kept in memory, and not their texts.
 
     def __init__(self, sources: list[ImportSource], reading: ImportState) -> None:
         self._reading = reading
@@ -287,7 +288,7 @@ def _custom_id(row: LazyObject) -> str:
     return custom_id
 
 
-def _problem(error: Any, body: Any, status: Any) -> tuple[str, str]:
+def _problem(error: object, body: object, status: object) -> tuple[str, str]:
     """Return code and message of an error, from each place where the API reports one."""
     # Three places: the line, the body of an HTTP error, and a failed response in a body.
     given = error or mapping(body).get("error")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
@@ -51,7 +51,7 @@ class AnswerRequirements(msgspec.Struct, frozen=True):
     rubric: list[Row]
 
 
-def filled_in(text: str, variables: Mapping[str, Any], reading: ImportState) -> str:
+def filled_in(text: str, variables: Mapping[str, object], reading: ImportState) -> str:
     """Return the text with the values of plain variables, in one pass: no value is expanded again, and no logic is executed."""
 
     def value_of(match: re.Match[str]) -> str:
@@ -72,7 +72,7 @@ def variables_in(text: str) -> Iterator[str]:
     return (match["name"] for match in _VARIABLE.finditer(text))
 
 
-def demands(asserted: Any, variables: Mapping[str, Any], reading: ImportState) -> AnswerRequirements:
+def demands(asserted: object, variables: Mapping[str, object], reading: ImportState) -> AnswerRequirements:
     """Return the references and criteria of a test's assertions."""
     references: list[str] = []
     rubric: list[Row] = []
@@ -93,7 +93,7 @@ def demands(asserted: Any, variables: Mapping[str, Any], reading: ImportState) -
     return AnswerRequirements(list(dict.fromkeys(value for value in references if value.strip())), rubric)
 
 
-def _flat(asserted: Any, reading: ImportState) -> Iterator[Row]:
+def _flat(asserted: object, reading: ImportState) -> Iterator[Row]:
     for assertion in asserted if isinstance(asserted, list) else []:
         if not isinstance(assertion, dict):
             reading.leave_out("assert that is no object")
@@ -104,7 +104,7 @@ def _flat(asserted: Any, reading: ImportState) -> Iterator[Row]:
             yield assertion
 
 
-def _values(value: Any) -> list[str]:
+def _values(value: object) -> list[str]:
     listed = value if isinstance(value, list) else [] if value is None else [value]
     return [one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in listed if one not in ("", None)]
 
@@ -173,7 +173,7 @@ def _is_broken(component: Row, form: str, reason: str) -> bool:
     return form.removeprefix(_NOT) in _JUDGED and _NO_ANSWER.match(reason) is not None
 
 
-def first_line(text: Any) -> str:
+def first_line(text: object) -> str:
     """Return the first line of a reason: what follows are traces and bodies of responses."""
     return str(text or "").partition("\n")[0]
 
@@ -187,7 +187,7 @@ _TESTS = frozenset({".csv", ".tsv", ".json", ".jsonl"}) | _YAML
 _EXPECTED = "__expected"
 
 
-def is_file(value: Any) -> TypeGuard[str]:
+def is_file(value: object) -> TypeGuard[str]:
     """Return whether a value is the address of a file."""
     return isinstance(value, str) and value.startswith(FILE)
 
@@ -322,7 +322,7 @@ class _Test(msgspec.Struct, frozen=True):
     variables: Row
 
     @property
-    def asserted(self) -> list[Any]:
+    def asserted(self) -> list[object]:
         """Assertions of the test, after those of all tests."""
         listed = (self.shared.get("assert"), self.test.get("assert"))
         return [one for asserts in listed if isinstance(asserts, list) for one in asserts]
@@ -380,7 +380,7 @@ def question_of(given: ImportedPrompt, demanded: AnswerRequirements, *, dataset:
     )
 
 
-def chat_or_text(prompt: str) -> Any:
+def chat_or_text(prompt: str) -> object:
     """Return the messages of a prompt that is written as JSON; any other prompt unchanged."""
     # JSON chats begin with a bracket; parsing every prompt as JSON would be slow.
     if not prompt.lstrip().startswith("["):
@@ -390,7 +390,7 @@ def chat_or_text(prompt: str) -> Any:
     return document.value if is_chat and document.value else prompt
 
 
-def _prompts(given: Any, files: ConfigFiles, reading: ImportState) -> Iterator[str]:
+def _prompts(given: object, files: ConfigFiles, reading: ImportState) -> Iterator[str]:
     for prompt in given if isinstance(given, list) else [given]:
         text = (prompt.get("raw") or prompt.get("id")) if isinstance(prompt, dict) else prompt
         if not isinstance(text, str):
@@ -405,7 +405,7 @@ def _prompts(given: Any, files: ConfigFiles, reading: ImportState) -> Iterator[s
             yield text
 
 
-def _tests(given: Any, files: ConfigFiles, reading: ImportState) -> Iterator[Row]:
+def _tests(given: object, files: ConfigFiles, reading: ImportState) -> Iterator[Row]:
     for test in given if isinstance(given, list) else [] if given is None else [given]:
         if isinstance(test, dict):
             yield test
@@ -427,7 +427,7 @@ def _combinations(test: Row, shared: Row, reading: ImportState) -> Iterator[Row]
         reading.leave_out(f"combinations of variables beyond {MAX_COMBINATIONS:,}")
 
 
-def _mapping(value: Any, reading: ImportState) -> Row:
+def _mapping(value: object, reading: ImportState) -> Row:
     if isinstance(value, dict):
         return value
     reading.leave_out("vars from a file", int(value is not None))

@@ -43,7 +43,7 @@ Examples:
   assay mlflow push latest --uri http://localhost:5000
   assay mlflow push nightly-15 --experiment assistant --traces failed
   assay mlflow push latest --uri sqlite:///mlflow.db --labels labels.csv
-  assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --mlflow http://localhost:5000
+  assay run golden.json --model openai/gpt-6-luna --judge openai/gpt-6-sol --mlflow http://localhost:5000
 
 \b
 Exit codes:

@@ -72,7 +72,7 @@ def _count(stored: Any) -> int:
     return int(profile.get("num_records") or 0)
 
 
-def _records(run: api.RunReader) -> Iterator[Json]:
+def _records(run: api.RunReader) -> Iterator[dict[str, object]]:
     """Yield each record once, whatever its samples; MLflow tells records apart by their inputs, so equal ones get their id too."""
     seen: set[str] = set()
     taken: set[bytes] = set()

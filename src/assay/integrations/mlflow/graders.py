@@ -47,7 +47,7 @@ class MlflowGrader:
             return marks[0][1]
         return _together(marks)
 
-    def _mark(self, said: Any) -> tuple[str, Judgement]:
+    def _mark(self, said: object) -> tuple[str, Judgement]:
         """Return the name and the judgement of one value, or of one Feedback."""
         # A judge of MLflow reports its own failure as a feedback without a value.
         error = getattr(said, "error", None)
@@ -58,7 +58,7 @@ class MlflowGrader:
         value = value.value if isinstance(value, Enum) else value
         return getattr(said, "name", self.name) or self.name, self._judgement(value, getattr(said, "rationale", None) or "")
 
-    def _judgement(self, value: Any, why: str) -> Judgement:
+    def _judgement(self, value: object, why: str) -> Judgement:
         if isinstance(value, bool):
             return Judgement(score=float(value), passed=value, justification=why, scale="0/1")
         if isinstance(value, str):
@@ -136,7 +136,9 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
     """
     unknown = sorted({*options} - {*api.RunRequest.__struct_fields__, "judge"})
     if unknown:
-        raise UsageProblem(f"unknown option '{unknown[0]}'", hint="options are those of assay.run, such as judge='openai/gpt-5'")
+        raise UsageProblem(
+            f"unknown option '{unknown[0]}'", hint="options are those of assay.run, such as judge='openai/gpt-6-sol'"
+        )
     # The slim client lacks the package of scorers.
     try:
         scorers = imported("mlflow.genai.scorers")
@@ -144,7 +146,7 @@ def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options
         raise MissingExtra(problem.message, hint="mlflow.genai.evaluate needs the whole of MLflow: pip install mlflow") from None
     entities = imported("mlflow.entities")
 
-    def grade(inputs: Any, outputs: Any, expectations: Any = None) -> Any:
+    def grade(inputs: Any, outputs: object, expectations: Any = None) -> object:
         answer = _answer(outputs)
         if answer is None:
             return [_error_feedback("no_answer", "there is no answer to grade", name=name, entities=entities)]
@@ -170,7 +172,7 @@ def _grade_answer(document: Json, answer: str, options: Json) -> PredictionLine:
     return found.prediction
 
 
-def _row(inputs: Json, expectations: Json, criteria: Sequence[str]) -> Json:
+def _row(inputs: Json, expectations: Mapping[str, object], criteria: Sequence[str]) -> dict[str, object]:
     """Return the record in the form of the contract that has what it is graded by."""
     same = {"schema_version": "legal_eval_v1", "id": _ID, "dataset": "mlflow", **_question(inputs)}
     rubric = _texts(expectations.get(GUIDELINES)) + _texts(expectations.get(FACTS))
@@ -191,7 +193,7 @@ def _row(inputs: Json, expectations: Json, criteria: Sequence[str]) -> Json:
     return {**head, "records": [record]}
 
 
-def _question(inputs: Json) -> Json:
+def _question(inputs: Mapping[str, object]) -> dict[str, object]:
     messages = inputs.get("messages")
     context = {"context": _text(inputs["context"])} if inputs.get("context") else {}
     if isinstance(messages, list) and messages:
@@ -203,13 +205,13 @@ def _question(inputs: Json) -> Json:
     return {"prompt": _text(alone if named is None else named), **context}
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     if value is None:
         return []
     return [_text(one) for one in (value if isinstance(value, list | tuple) else [value])]
 
 
-def _answer(outputs: Any) -> str | None:
+def _answer(outputs: object) -> str | None:
     """Return the text of an answer: that of a chat completion where it is one; None where there is none, as after a failed call."""
     said = outputs
     if isinstance(outputs, Mapping):
@@ -223,7 +225,7 @@ def _answer(outputs: Any) -> str | None:
     return None if text == "null" and not isinstance(said, str) else text
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a question as text, or a part of it: JSON where it is something else."""
     if isinstance(value, str):
         return value
@@ -232,13 +234,13 @@ def _text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _error_feedback(code: str, message: str, *, name: str, entities: Any, evaluator: str = "assay") -> Any:
+def _error_feedback(code: str, message: str, *, name: str, entities: Any, evaluator: str = "assay") -> object:
     """Return a feedback with an error instead of a verdict."""
     error = imported("mlflow.entities.assessment_error").AssessmentError(error_code=code, error_message=message)
     return entities.Feedback(name=f"{name}/passed", error=error, source=entities.AssessmentSource("CODE", evaluator))
 
 
-def _feedbacks(line: PredictionLine, *, name: str, entities: Any) -> list[Any]:
+def _feedbacks(line: PredictionLine, *, name: str, entities: Any) -> list[object]:
     evaluator = line.evaluator or "assay"
     if line.status != "evaluated":
         code, message = line.error_code or line.status, line.error_message or ""
@@ -261,7 +263,7 @@ def _feedbacks(line: PredictionLine, *, name: str, entities: Any) -> list[Any]:
     return made + [_vote(vote, name=name, entities=entities) for vote in votes if len(votes) > 1]
 
 
-def _vote(vote: Score, *, name: str, entities: Any) -> Any:
+def _vote(vote: Score, *, name: str, entities: Any) -> object:
     source = entities.AssessmentSource("LLM_JUDGE", vote.judge)
     return entities.Feedback(
         name=f"{name}/{criterion_name(vote.criterion)}", value=vote.score, source=source, rationale=vote.justification or None

@@ -85,7 +85,7 @@ def _golden(run: api.RunReader) -> Json:
     return found
 
 
-def _cases(summary: Summary, gate: GateResult, manifest: Manifest) -> Json:
+def _cases(summary: Summary, gate: GateResult, manifest: Manifest) -> dict[str, object]:
     """Return EvalRunMetrics of a run over another contract: the same names for the same things, so that runs line up."""
     decided = {"overall_passed": gate.passed} if _gates(manifest) else {}
     return {
@@ -99,14 +99,14 @@ def _cases(summary: Summary, gate: GateResult, manifest: Manifest) -> Json:
     }
 
 
-def _gates(manifest: Manifest) -> Json:
+def _gates(manifest: Manifest) -> dict[str, object]:
     """Return the gates that are set."""
     gates: dict[str, float | None] = msgspec.structs.asdict(manifest.plan.gates)
     # MLflow refuses a parameter that changes, such as from 4 to 4.0, in a later push of the run.
     return {name: plain_number(value) for name, value in gates.items() if value is not None}
 
 
-def _own(metrics: Mapping[str, Any]) -> dict[str, float]:
+def _own(metrics: Mapping[str, object]) -> dict[str, float]:
     """Return numbers as MLflow takes them: true is 1, and undefined ones are left out."""
     # Booleans are ints in Python, and MLflow takes numbers only.
     return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
@@ -219,7 +219,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def _parameters(manifest: Manifest, golden: Json) -> dict[str, str]:
+def _parameters(manifest: Manifest, golden: Mapping[str, object]) -> dict[str, str]:
     plan, candidate, gates = manifest.plan, manifest.candidate, _gates(manifest)
     contract = {
         "assistant_model": candidate.model,

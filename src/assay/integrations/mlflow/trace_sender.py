@@ -42,7 +42,7 @@ class EntityMapper:
         self._resource = import_module("opentelemetry.sdk.resources").Resource
         self._api = import_module("opentelemetry.trace")
 
-    def trace(self, trace: Trace, experiment_id: str) -> Any:
+    def trace(self, trace: Trace, experiment_id: str) -> object:
         """Return the trace without its spans, but with its marks."""
         state = self._entities.TraceState
         tags = {"mlflow.traceName": trace.name, **trace.tags, DIGEST_TAG: digest_of(trace)}
@@ -61,7 +61,7 @@ class EntityMapper:
             assessments=[self._assessment(mark, trace) for mark in trace.marks],
         )
 
-    def _assessment(self, mark: Assessment, trace: Trace) -> Any:
+    def _assessment(self, mark: Assessment, trace: Trace) -> object:
         source = self._entities.AssessmentSource(mark.source, mark.source_id)
         noted = {**mark.metadata, SOURCE_RUN: trace.metadata["mlflow.sourceRun"]}
         said = {"name": mark.name, "value": mark.value, "source": source, "metadata": noted, "trace_id": trace.trace_id}
@@ -75,11 +75,11 @@ class EntityMapper:
         made.assessment_id = mark.mark_id
         return made
 
-    def spans(self, trace: Trace) -> list[Any]:
+    def spans(self, trace: Trace) -> list[object]:
         """Return the spans of a trace."""
         return [self._make_span(span, trace) for span in trace.spans]
 
-    def _make_span(self, span: TraceSpan, trace: Trace) -> Any:
+    def _make_span(self, span: TraceSpan, trace: Trace) -> object:
         attributes = {
             "mlflow.traceRequestId": trace.trace_id,
             "mlflow.spanType": span.kind,
@@ -102,18 +102,18 @@ class EntityMapper:
         )
         return self._span(readable)
 
-    def _context(self, trace_id: str, span_id: str) -> Any:
+    def _context(self, trace_id: str, span_id: str) -> object:
         # MLflow's trace id is the OpenTelemetry id with a prefix.
         number = int(trace_id.removeprefix("tr-"), 16)
         return self._api.SpanContext(number, int(span_id, 16), is_remote=False, trace_flags=self._api.TraceFlags(1))
 
-    def _events(self, span: TraceSpan) -> list[Any]:
+    def _events(self, span: TraceSpan) -> list[object]:
         if span.error is None:
             return []
         code, message = span.error
         return [self._sdk.Event("exception", {"exception.type": code, "exception.message": message}, timestamp=span.end_ns)]
 
-    def _status(self, span: TraceSpan) -> Any:
+    def _status(self, span: TraceSpan) -> object:
         if span.error is None:
             return self._api.Status(self._api.StatusCode.OK)
         return self._api.Status(self._api.StatusCode.ERROR, ": ".join(filter(None, span.error)))

@@ -122,7 +122,7 @@ def trace_of(entry: RecordDetails, setting: TraceContext) -> Trace:
     )
 
 
-def inputs_of(asked: Case) -> Json:
+def inputs_of(asked: Case) -> dict[str, object]:
     """Return the candidate's input in the form of MLflow's datasets and traces."""
     # Messages are what was sent; prompt repeats the last of them.
     given: Json = {"messages": _plain_list(asked.messages)} if asked.messages else {"prompt": asked.prompt}
@@ -131,7 +131,7 @@ def inputs_of(asked: Case) -> Json:
     return {**given, **{name: value for name, value in further.items() if value}}
 
 
-def expectations_of(asked: Case) -> Json:
+def expectations_of(asked: Case) -> dict[str, object]:
     """Return the expectations that an answer is graded by."""
     found: Json = {}
     if asked.references:
@@ -146,7 +146,7 @@ def expectations_of(asked: Case) -> Json:
     return found
 
 
-def _plain_list(values: Sequence[Message] | Sequence[Choice]) -> list[Json]:
+def _plain_list(values: Sequence[Message] | Sequence[Choice]) -> list[dict[str, object]]:
     """Convert structs to what MLflow's own encoder takes."""
     return list(msgspec.to_builtins(values))
 
@@ -226,7 +226,7 @@ _NOTED = (
 )
 
 
-def _attributes(attempt: AttemptLine, provider: str) -> Json:
+def _attributes(attempt: AttemptLine, provider: str) -> dict[str, object]:
     counts = {"input_tokens": attempt.input_tokens, "output_tokens": attempt.output_tokens, "total_tokens": attempt.total_tokens}
     named = {
         "mlflow.llm.model": attempt.answered_by or attempt.model,
@@ -314,7 +314,9 @@ def _label(trace_id: str, label: api.KeptLabel) -> Iterator[Assessment]:
             yield _mark(trace_id, name, value, by=by, rationale=label.note or None, metadata=noted, place="label")
 
 
-def _mark(trace_id: str, name: str, value: Any, *, by: tuple[AssessmentSource, str], place: str = "", **further: Any) -> Assessment:
+def _mark(
+    trace_id: str, name: str, value: object, *, by: tuple[AssessmentSource, str], place: str = "", **further: Any
+) -> Assessment:
     source, source_id = by
     return Assessment(
         mark_id=f"a-{_digest(trace_id, name, source, source_id, place)[:32]}",
@@ -339,7 +341,7 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256("\n".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 

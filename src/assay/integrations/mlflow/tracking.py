@@ -300,7 +300,7 @@ class TrackingConnection:
             self.client.log_artifact(run_id, str(path))
         return len(missing)
 
-    def upload_document(self, run_id: str, name: str, document: Mapping[str, Any]) -> int:
+    def upload_document(self, run_id: str, name: str, document: Mapping[str, object]) -> int:
         """Upload a JSON document as an artifact unless it is there; returns how many were sent."""
         if any(entry.path == name for entry in self.client.list_artifacts(run_id)):
             return 0
@@ -328,5 +328,5 @@ def _tracked_run(run: Any) -> TrackedRun:
     return TrackedRun(run.info.run_id, str(run.info.experiment_id), dict(run.data.tags))
 
 
-def _parts(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def _parts(values: Sequence[object], size: int) -> Iterator[Sequence[object]]:
     yield from (values[start : start + size] for start in range(0, len(values), size))

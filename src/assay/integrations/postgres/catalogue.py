@@ -1,11 +1,11 @@
 """Runs and submissions of a shared ledger: the list of all runs, and those that wait for a server."""
 
 from collections.abc import Iterable
-from typing import Any, LiteralString, TypeVar
+from typing import LiteralString, TypeVar
 
 import psycopg
 
-from assay.integrations.postgres.connection import FIRST_PATIENCE, ReconnectingConnection, ThreadSafeConnection
+from assay.integrations.postgres.connection import FIRST_PATIENCE, DatabaseRow, ReconnectingConnection, ThreadSafeConnection
 from assay.integrations.postgres.ledger import PostgresLedger, insert_run
 from assay.store.ledger import READ, RunStatusRow
 from assay.store.submissions import NewSubmission, SubmissionRow, WaitingRun
@@ -52,15 +52,15 @@ class PostgresCatalogue:
         """Close the database."""
         self._connection.close()
 
-    def _rows(self, query: LiteralString, values: tuple[Any, ...]) -> list[Any]:
+    def _rows(self, query: LiteralString, values: tuple[object, ...]) -> list[DatabaseRow]:
         # In one transaction, as every access: a retry repeats it whole.
-        def read(database: psycopg.Connection[Any]) -> list[Any]:
+        def read(database: psycopg.Connection) -> list[DatabaseRow]:
             return database.execute(query, values).fetchall()
 
         return self._connection.transact(read)
 
 
-def _status_row(row: tuple[Any, ...]) -> RunStatusRow:
+def _status_row(row: DatabaseRow) -> RunStatusRow:
     """Build a row; the database stores texts as bytes, and one invalid text must not hide the other runs."""
     *facts, problem, names, values = row
     notes = {name: _decode_text(value) for name, value in zip(names or (), values or (), strict=True)}
@@ -110,7 +110,7 @@ class PostgresSubmissions:
             connection.close()
         return True
 
-    def _insert(self, database: psycopg.Connection[Any], row: SubmissionRow, submitted: NewSubmission) -> None:
+    def _insert(self, database: psycopg.Connection, row: SubmissionRow, submitted: NewSubmission) -> None:
         run = insert_run(database, row.run_id, plan=submitted.plan, plan_sha256=submitted.plan_sha256, at=row.at)
         if run is None:
             # Run ids are unique: the run is from this very call, which was committed before its reply was lost.
@@ -148,9 +148,9 @@ class PostgresSubmissions:
         """Close the database."""
         self._connection.close()
 
-    def _find(self, query: LiteralString, values: tuple[Any, ...]) -> SubmissionRow | None:
+    def _find(self, query: LiteralString, values: tuple[object, ...]) -> SubmissionRow | None:
         rows = self._rows(query, values)
         return SubmissionRow(*rows[0]) if rows else None
 
-    def _rows(self, query: LiteralString, values: tuple[Any, ...]) -> list[Any]:
+    def _rows(self, query: LiteralString, values: tuple[object, ...]) -> list[DatabaseRow]:
         return self._connection.transact(lambda database: database.execute(query, values).fetchall())

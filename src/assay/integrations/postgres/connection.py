@@ -89,6 +89,8 @@ READING = 60.0
 _KEEPALIVE: dict[str, Any] = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 12_000}
 """libpq's keepalive parameters: a silently broken connection is given up after about 12 seconds."""
 
+DatabaseRow = tuple[Any, ...]
+"""A row of a query, whose columns have the types that the query gives them."""
 T = TypeVar("T")
 
 
@@ -205,7 +207,7 @@ class ThreadSafeConnection:
         self._lock = threading.Lock()
         self._failure: tuple[float, StoreUnavailable] | None = None
 
-    def transact(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
+    def transact(self, work: Callable[[psycopg.Connection], T]) -> T:
         """Run the work in one transaction; raises StoreUnavailable."""
         requested_at = time.monotonic()
         with self._lock:

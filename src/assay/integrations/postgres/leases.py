@@ -1,6 +1,6 @@
 """Leases in PostgreSQL: of shared limits, and of the right to drive a run."""
 
-from typing import Any, LiteralString
+from typing import LiteralString
 
 import msgspec
 import psycopg
@@ -130,7 +130,7 @@ class PostgresLease:
         self._connection.close()
 
     def _execute(self, statement: LiteralString, connection: ReconnectingConnection) -> bool:
-        def change(database: psycopg.Connection[Any]) -> bool:
+        def change(database: psycopg.Connection) -> bool:
             # No row means that the lease belongs to another driver.
             return database.execute(statement, self._values).rowcount == 1
 

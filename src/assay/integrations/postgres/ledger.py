@@ -16,6 +16,7 @@ from assay.integrations.postgres.connection import (
     FIRST_PATIENCE,
     PATIENCE,
     READING,
+    DatabaseRow,
     ReconnectingConnection,
     connect,
     shown_address,
@@ -170,7 +171,7 @@ class PostgresLedger:
     def run(self) -> RunRow:
         """Read the run's row."""
 
-        def read(database: psycopg.Connection) -> tuple[Any, list[Any], list[Any]]:
+        def read(database: psycopg.Connection) -> tuple[DatabaseRow | None, list[DatabaseRow], list[DatabaseRow]]:
             row = _fetch_row(
                 database.execute("SELECT plan, plan_sha256, state, is_cancel_requested FROM run WHERE run = %s", (self._run,))
             )
@@ -299,7 +300,7 @@ class PostgresLedger:
     def open_records(self, shard: int) -> list[OpenRecord]:
         """Read the shard's records that have no outcome, in order."""
 
-        def read(database: psycopg.Connection) -> tuple[list[Any], list[Any]]:
+        def read(database: psycopg.Connection) -> tuple[list[DatabaseRow], list[DatabaseRow]]:
             found = _fetch_row(
                 database.execute("SELECT run, first, last FROM span WHERE run = %s AND shard = %s", (self._run, shard))
             )
@@ -447,7 +448,7 @@ class PostgresLedger:
         values = {"run": self._run, "any": not statuses, "statuses": list(statuses), "passed": passed}
         part = {**values, "first": askable(first), "limit": limit, "offset": offset}
 
-        def read(database: psycopg.Connection) -> tuple[int, list[Any], list[Any]]:
+        def read(database: psycopg.Connection) -> tuple[int, list[DatabaseRow], list[DatabaseRow]]:
             total = _fetch_row(database.execute(f"SELECT count(*) {wanted}", values))
             rows = database.execute(
                 f"SELECT {_RECORD_COLUMNS} {wanted} AND position >= %(first)s ORDER BY position LIMIT %(limit)s OFFSET %(offset)s",
@@ -475,14 +476,14 @@ class PostgresLedger:
         """Close the database."""
         self._connection.close()
 
-    def _do(self, statement: LiteralString, values: Sequence[Any]) -> int:
+    def _do(self, statement: LiteralString, values: Sequence[object]) -> int:
         return self._connection.transact(lambda database: database.execute(statement, values).rowcount)
 
     def _records(self, database: psycopg.Connection) -> int:
         found = _fetch_row(database.execute("SELECT records FROM run WHERE run = %s", (self._run,)))
         return 0 if found is None else int(found[0])
 
-    def _outcomes(self, rows: Sequence[tuple[int, str, bytes]]) -> tuple[Any, ...]:
+    def _outcomes(self, rows: Sequence[tuple[int, str, bytes]]) -> tuple[object, ...]:
         """Build the parameters that insert outcomes without a verdict."""
         return self._run, [row[0] for row in rows], [row[1] for row in rows], [None for _ in rows], [row[2] for row in rows]
 
@@ -521,8 +522,8 @@ def insert_run(database: psycopg.Connection, run_id: str, *, plan: bytes, plan_s
     return int(run[0])
 
 
-def _fetch_row(cursor: psycopg.Cursor[Any]) -> tuple[Any, ...] | None:
-    row: tuple[Any, ...] | None = cursor.fetchone()
+def _fetch_row(cursor: psycopg.Cursor[DatabaseRow]) -> DatabaseRow | None:
+    row: DatabaseRow | None = cursor.fetchone()
     return row
 
 

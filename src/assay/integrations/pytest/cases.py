@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path
@@ -125,7 +125,7 @@ class CaseRuns:
         self._groups[place] = MarkerTests(source, options, keys, listed.gates != Gates(), self._run_id(place))
         return keys
 
-    def _settings(self, mark: pytest.Mark, folder: Path) -> tuple[str, dict[str, Any]]:
+    def _settings(self, mark: pytest.Mark, folder: Path) -> tuple[str, dict[str, object]]:
         options = dict(mark.kwargs)
         sources = [*mark.args, *([options.pop("dataset")] if "dataset" in options else [])]
         if len(sources) != 1:
@@ -213,7 +213,7 @@ class CaseRuns:
         name = run_id or f"{_slug(test)}-{worker}-{self._calls}"
         return self._made(self._found(source, folder), options, f"{self._session}-{name}")
 
-    def _made(self, source: str, options: dict[str, Any], run_id: str) -> Run:
+    def _made(self, source: str, options: Mapping[str, object], run_id: str) -> Run:
         self._keep()
         # Progress in a notebook's way would be drawn into captured output.
         made = run(source, runs_dir=str(self._runs_dir), run_id=run_id, progress=False, watch=self._watch(run_id), **options)

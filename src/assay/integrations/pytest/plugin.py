@@ -63,7 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, object, object]:
     """Add a test for the gates of the marker after those of the records."""
     found = yield
     # The gate is one test more, which is no parameter of the function.
@@ -93,7 +93,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Run a test, then fail it if its record did not pass."""
     found = yield
     if _is_case(pyfuncitem):
@@ -101,7 +101,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     return found
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: object, config: pytest.Config) -> None:
     """Print the results and the folders of the session's runs."""
     folder, session = _folder(config), config.stash[_SESSION]
     # Workers of xdist print nothing; the main process does it for all.

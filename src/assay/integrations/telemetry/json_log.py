@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from assay import api
 from assay.core.errors import AssayError, UsageProblem
@@ -122,7 +122,7 @@ class RunLog:
         self._log.error(problem.message, extra={FIELDS: {"event": "run_failed", "code": problem.code, "hint": problem.hint}})
 
 
-def _record(seen: api.RecordEvent) -> dict[str, Any]:
+def _record(seen: api.RecordEvent) -> dict[str, object]:
     costs = [call.cost for call in seen.calls if call.cost is not None]
     return {
         "event": "record",
@@ -142,7 +142,7 @@ def _record(seen: api.RecordEvent) -> dict[str, Any]:
     }
 
 
-def _failed_call(seen: api.RecordEvent, call: api.CallEvent) -> dict[str, Any]:
+def _failed_call(seen: api.RecordEvent, call: api.CallEvent) -> dict[str, object]:
     return {
         "event": "call_failed",
         "run_id": seen.run_id,

@@ -270,8 +270,8 @@ def tooltip(text: str) -> str:
 
 
 def words(x: float, y: float, text: str, *, style: str = "", anchor: str = "", whole: str = "") -> str:
-    # The whole text is shown when pointed at, but only where something was cut.
     """Return a text at a place; `whole` is what it was cut from."""
+    # The whole text is shown when pointed at, but only where something was cut.
     attributes: dict[str, str | float] = {"x": x, "y": y}
     if anchor:
         attributes["text-anchor"] = anchor

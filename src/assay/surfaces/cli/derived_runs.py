@@ -194,9 +194,9 @@ id, a unique prefix of an id, `latest`, or the path of a run's folder.
 
 RANK_EPILOG = """\b
 Examples:
-  assay rank small large --judge openai/gpt-5
-  assay rank small large next --judge openai/gpt-5 --judge anthropic/claude-sonnet-4-5 --sample 200
-  assay rank small large --judge openai/gpt-5 --run-id small-or-large --markdown ranking.md --charts charts
+  assay rank small large --judge openai/gpt-6-sol
+  assay rank small large next --judge openai/gpt-6-sol --judge anthropic/claude-sonnet-5 --sample 200
+  assay rank small large --judge openai/gpt-6-sol --run-id small-or-large --markdown ranking.md --charts charts
 
 \b
 Exit codes:

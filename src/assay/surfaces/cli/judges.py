@@ -46,9 +46,9 @@ tried, with the reason.
 
 PROBE_EPILOG = """\b
 Examples:
-  assay probe --judge openai/gpt-5 --candidate openai/gpt-5-mini
-  assay probe --judge anthropic/claude-sonnet-4-5 questions.jsonl --limit 40 -o cards/claude
-  assay probe --judge openai/gpt-5 latest
+  assay probe --judge openai/gpt-6-sol --candidate openai/gpt-6-luna
+  assay probe --judge anthropic/claude-sonnet-5 questions.jsonl --limit 40 -o cards/claude
+  assay probe --judge openai/gpt-6-sol latest
   assay probe --judge scripted/judge-gullible --json
 
 \b

@@ -15,6 +15,8 @@ from assay.core.runs import RunBackend, TemporalServer
 from assay.core.settings import CLUSTER_TEXT, run_settings
 from assay.surfaces.cli.exits import UnknownWord
 
+OptionValues = dict[str, Any]
+"""Options of a command by their parameters, converted by click to the types that they declare."""
 ALL = "all"
 _LAST_PORT = 65535
 
@@ -208,7 +210,7 @@ def check_no_placement(context: click.Context) -> None:
             raise UsageProblem(f"--{name} cannot be used with --server", hint="the server stores its runs in its own folder")
 
 
-def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend:
+def kept_here(given: OptionValues, what: str, *, is_quiet: bool) -> RunBackend:
     """Return ledger and store of a run that this process executes; print a note if ASSAY_ENGINE asks for workers."""
     # The variable is set for a whole machine; the command is still what was asked for, so it is a note and no
     # error.
@@ -217,7 +219,7 @@ def kept_here(given: dict[str, Any], what: str, *, is_quiet: bool) -> RunBackend
     return RunBackend(ledger=given["ledger"], store=given["store"])
 
 
-def placement_of(given: dict[str, Any]) -> RunBackend:
+def placement_of(given: OptionValues) -> RunBackend:
     """Remove ledger, store and engine from the options and return them; raises UsageProblem for contradictions."""
     # Popped, because the rest of `given` is converted to a struct that forbids unknown members.
     ledger, store, engine = given.pop("ledger", "") or "", given.pop("store", "") or "", given.pop("engine", None)
@@ -233,7 +235,7 @@ def placement_of(given: dict[str, Any]) -> RunBackend:
     return RunBackend(ledger=ledger, store=store, temporal=server)
 
 
-def server_of(given: dict[str, Any]) -> TemporalServer | None:
+def server_of(given: OptionValues) -> TemporalServer | None:
     """Remove the Temporal options and return the server; None without an address."""
     address = given.pop("temporal", None) or ""
     members = {member: given.pop(f"temporal_{member}", None) for member in (*_REST, "tls")}

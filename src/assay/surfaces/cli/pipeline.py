@@ -14,6 +14,7 @@ import msgspec
 from assay.core.errors import UsageProblem
 from assay.core.text import printable
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.options import OptionValues
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -56,7 +57,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
         return [*([] if self.junit is None else ["--junit", self.junit]), *(["--github"] if self.is_github else [])]
 
     @classmethod
-    def of(cls, given: dict[str, Any], sources: Sequence[str] = ()) -> PipelineOptions:
+    def of(cls, given: OptionValues, sources: Sequence[str] = ()) -> PipelineOptions:
         """Read the options; raises UsageProblem for a file that cannot be written."""
         junit = given.get("junit")
         check_junit(junit, sources)

@@ -84,7 +84,7 @@ Examples:
   assay validate answers.json
   assay validate 'data/**/*.jsonl' --format github
   assay convert lexam questions.jsonl -o lexam.jsonl
-  assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --pass-rate 0.8
+  assay run golden.json --model openai/gpt-6-luna --judge openai/gpt-6-sol --pass-rate 0.8
   assay show latest
   assay COMMAND --help"""
 

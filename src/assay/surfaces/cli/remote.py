@@ -20,6 +20,7 @@ from assay.core.summary import GateResult
 from assay.core.text import printable
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
+from assay.surfaces.cli.options import OptionValues
 from assay.surfaces.cli.progress import RunProgress
 from assay.surfaces.cli.run_options import OutputOptions, conclude, write_json
 
@@ -67,7 +68,7 @@ def server_options(command: Decorated) -> Decorated:
     return command
 
 
-def remote_of(given: dict[str, Any]) -> RemoteOptions | None:
+def remote_of(given: OptionValues) -> RemoteOptions | None:
     """Remove the options of a server and return them; None without `--server`. Raises UsageProblem for options that need it."""
     server, variable, allow_http = given.pop("server"), given.pop("key_variable"), given.pop("allow_http")
     if server is not None:

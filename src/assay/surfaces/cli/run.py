@@ -67,17 +67,17 @@ to this machine, and after Ctrl-C the run continues on the server.
 
 EPILOG = """\b
 Examples:
-  assay run golden.json --model openai/gpt-5-mini --judge openai/gpt-5 --pass-rate 0.8 --min-score 3.5
+  assay run golden.json --model openai/gpt-6-luna --judge openai/gpt-6-sol --pass-rate 0.8 --min-score 3.5
   assay run questions.jsonl --model local/smollm2 --limit 20
-  assay run data/ --model openai/gpt-5-mini --judge openai/gpt-5
-  assay run answers.json --responses responses.jsonl --judge anthropic/claude-sonnet-4-5
-  assay run questions.jsonl --model openai/gpt-5-mini --grader graders.py:exact
+  assay run data/ --model openai/gpt-6-luna --judge openai/gpt-6-sol
+  assay run answers.json --responses responses.jsonl --judge anthropic/claude-sonnet-5
+  assay run questions.jsonl --model openai/gpt-6-luna --grader graders.py:exact
   assay run nightly.yaml --run-id nightly-2026-11-15 --json
   assay run nightly.yaml --run-id build-17 --charts charts --markdown summary.md
   assay run nightly.yaml --mlflow http://localhost:5000
   assay run nightly.yaml --dry-run
-  assay run questions.jsonl --model openai/gpt-5-mini --batch --detach
-  assay run golden.json --model openai/gpt-5-mini --server https://assay.example.org
+  assay run questions.jsonl --model openai/gpt-6-luna --batch --detach
+  assay run golden.json --model openai/gpt-6-luna --server https://assay.example.org
 
 \b
 Exit codes:

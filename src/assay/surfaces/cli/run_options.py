@@ -351,7 +351,7 @@ def say_empty(runs_dir: str, rest: str) -> None:
     click.echo(f"hint: {printable(where)}; {rest}", err=True)
 
 
-def write_json(value: Any) -> None:
+def write_json(value: object) -> None:
     """Write one JSON document to standard output."""
     write_stream([json_text(value, indent=2).encode(), b"\n"], standard_output())
 

@@ -43,7 +43,7 @@ Examples:
   assay serve --ledger postgresql://assay@db.example.org/assay --store s3://bucket/runs
   assay serve --ledger postgresql://assay@db.example.org/assay --engine temporal --temporal temporal.example.org:7233
   assay keys add ci --scope write && assay serve --host 0.0.0.0
-  curl -H 'Content-Type: application/json' --data-binary @data.json 'http://127.0.0.1:8321/v1/runs?model=openai/gpt-5-mini'
+  curl -H 'Content-Type: application/json' --data-binary @data.json 'http://127.0.0.1:8321/v1/runs?model=openai/gpt-6-luna'
 
 \b
 Exit codes:

@@ -38,7 +38,7 @@ INIT_EPILOG = """\b
 Examples:
   assay init
   assay init first --contract legal_eval_v1 --yes
-  assay init first --model openai/gpt-5-mini
+  assay init first --model openai/gpt-6-luna
 
 \b
 Exit codes:
@@ -53,7 +53,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]*[A-Za-z0-9_]")
 _CANDIDATES = """
 candidates: # models under evaluation; each candidate is a separate run
   - $candidate
-  # - openai/gpt-5-mini # needs OPENAI_API_KEY in the environment
+  # - openai/gpt-6-luna # needs OPENAI_API_KEY in the environment
   # - {name: house, model: gpu/house-model, temperature: 0.2, max_tokens: 1024}
 """
 _NO_CANDIDATES = """
@@ -336,7 +336,7 @@ def doctor_command(context: click.Context, /, run_file: str, *, offline: bool, r
     context.exit(exits.VALID if is_well else exits.INVALID)
 
 
-def _document(check: api.DoctorCheck) -> dict[str, Any]:
+def _document(check: api.DoctorCheck) -> dict[str, object]:
     # A hint is left out where there is none; all other members are always there.
     return {name: value for name, value in msgspec.to_builtins(check).items() if value or name != "hint"}
 
@@ -382,7 +382,7 @@ PLUGINS_EPILOG = """\b
 Examples:
   assay plugins
   assay plugins --json
-  assay run questions.jsonl --model openai/gpt-5-mini --grader PLUGIN
+  assay run questions.jsonl --model openai/gpt-6-luna --grader PLUGIN
 
 \b
 Exit codes:

@@ -13,7 +13,7 @@ import msgspec
 from assay.core.errors import AssayError, MissingExtra, UsageProblem
 from assay.core.integrations import load_integration
 from assay.surfaces.cli.exits import print_error
-from assay.surfaces.cli.options import WordChoice
+from assay.surfaces.cli.options import OptionValues, WordChoice
 from assay.surfaces.cli.streams import check_writable, encoded, write_file
 from assay.surfaces.observers import ObserverGroup, RunObserver
 
@@ -81,7 +81,7 @@ def check_local(
         raise UsageProblem(f"{option} cannot be used with {other}", hint=f"{who} --help")
 
 
-def telemetry_of(given: dict[str, Any]) -> TelemetryOptions:
+def telemetry_of(given: OptionValues) -> TelemetryOptions:
     """Remove the telemetry options and return them; raises UsageProblem for contradictions."""
     # Popped, since the rest is converted to the options of the command.
     telemetry = msgspec.convert({name: given.pop(name, None) for name in TelemetryOptions.__struct_fields__}, TelemetryOptions)

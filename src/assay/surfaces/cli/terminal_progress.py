@@ -134,6 +134,6 @@ class LiveDisplay:
 
 
 def _indented(note: str, style: str) -> Padding:
-    # rich would indent only the first of the folded lines.
     """Indent a line below the bar, however it is folded."""
+    # rich would indent only the first of the folded lines.
     return Padding(Text(note, style=style), (0, 0, 0, 2))

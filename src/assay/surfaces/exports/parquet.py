@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from assay.api import TABLE_LISTS, RecordTable, RunReader, arrow_of, run_table
-from assay.core.canonical import JsonObject
 from assay.presentation.words import INTERVALS_NOTE, metric_text, rate
 from assay.surfaces.exports.text_tables import ExportProgress
 from assay.surfaces.reporters.markdown import code
@@ -127,7 +126,7 @@ def _card(table: RecordTable, about: Iterable[str]) -> Iterator[str]:
     yield from (f"| {name} | {code(value)} |\n" for name, value in table.facts.items())
 
 
-def _front(table: RecordTable) -> JsonObject:
+def _front(table: RecordTable) -> dict[str, object]:
     return {
         "pretty_name": table.name,
         "tags": ["evaluation", "assay"],
@@ -137,7 +136,7 @@ def _front(table: RecordTable) -> JsonObject:
     }
 
 
-def _feature(kind: str) -> JsonObject:
+def _feature(kind: str) -> dict[str, object]:
     if kind in TABLE_LISTS:
         return {"list": [{"name": name, **_feature(member)} for name, member in TABLE_LISTS[kind].items()]}
     return {"list": "string"} if kind == "texts" else {"dtype": _KINDS[kind]}

@@ -5,15 +5,13 @@ from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 
 from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
-from assay.core.canonical import JsonObject
 from assay.core.errors import MissingExtra
 from assay.presentation.words import counted
-from assay.surfaces.exports.sheets import SheetColumn, Sheets
+from assay.surfaces.exports.sheets import SheetColumn, Sheets, XlsxObject
 from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
 from assay.surfaces.exports.text_tables import ExportProgress
 
@@ -58,14 +56,14 @@ def workbook_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]
                 yield piece
 
 
-def _library() -> Any:
+def _library() -> object:
     try:
         return import_module("xlsxwriter")
     except ImportError as problem:
         raise MissingExtra("XLSX needs XlsxWriter, which is not installed", hint="pip install 'assay[xlsx]'") from problem
 
 
-def _write(run: RunReader, library: Any, *, path: Path, progress: ExportProgress) -> None:
+def _write(run: RunReader, library: XlsxObject, *, path: Path, progress: ExportProgress) -> None:
     settings = {
         # Rows are written through, so that 50,000 records take the memory of one.
         "constant_memory": True,
@@ -87,7 +85,7 @@ def _write(run: RunReader, library: Any, *, path: Path, progress: ExportProgress
         )
 
 
-def _describe(book: Any, run: RunReader) -> None:
+def _describe(book: XlsxObject, run: RunReader) -> None:
     """Set the properties of the file; the only time in it is the run's, so that the same run gives the same file."""
     completed = run.moments["completed_at"] or run.moments["created_at"]
     # XlsxWriter takes times without a zone.
@@ -108,7 +106,7 @@ def _write_records(run: RunReader, sheets: Sheets, *, progress: ExportProgress) 
     criteria.close()
 
 
-def _about(run: RunReader) -> Iterator[JsonObject]:
+def _about(run: RunReader) -> Iterator[dict[str, object]]:
     facts = run_facts(run)
     for name, value in {**facts, "redactions": _redactions(run), **_READING}.items():
         yield {"fact": name, "value": value}

@@ -68,9 +68,9 @@ class ServerLinks:
     is_server = True
 
     def head(self) -> Markup:
+        """Return links to what `/static` serves; their addresses change with their contents, so that they may be kept."""
         # A hash of the contents in the address lets browsers keep a file for ever and still get a new version at
         # once.
-        """Return links to what `/static` serves; their addresses change with their contents, so that they may be kept."""
         # Not a module: modules run after the first paint.
         early = Markup('<script src="{}"></script>').format(self.static(EARLY))
         styles = [Markup('<link rel="stylesheet" href="{}">').format(self.static(name)) for name in STYLES]
@@ -123,9 +123,9 @@ class FileLinks:
     is_server = False
 
     def head(self) -> Markup:
+        """Return styles and scripts inline, with a policy that allows these and no request to any server."""
         # The policy allows exactly these texts by their hashes. Should markup from a run ever get into the file,
         # it could neither run nor send anything.
-        """Return styles and scripts inline, with a policy that allows these and no request to any server."""
         styles = [f"\n{static(name)}" for name in FILE_STYLES]
         early, *scripts = (f"\n{static(name)}" for name in (EARLY, *FILE_SCRIPTS))
         policy = (
@@ -250,7 +250,7 @@ def titled(text: str) -> str:
     return text if is_symbol else f"{text[:1].upper()}{text[1:]}"
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> Any:
     """Return text without control characters and reordering: it must not show something else than it says."""
     # Printable text, which is nearly all of it, is returned without a copy. Markup was cleaned before it became
     # markup.

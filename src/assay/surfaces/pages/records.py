@@ -71,7 +71,7 @@ class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fiel
         return {name: str(value).lower() if isinstance(value, bool) else _number(value) for name, value in given.items()}
 
     @property
-    def filters(self) -> dict[str, Any]:
+    def filters(self) -> dict[str, object]:
         """Filters that are set."""
         return {name: getattr(self, name) for name in _WORDS if getattr(self, name) is not None}
 
@@ -80,7 +80,7 @@ class RecordsChoice(RecordSearch, frozen=True, kw_only=True, forbid_unknown_fiel
 _DEFAULTS = msgspec.structs.asdict(RecordsChoice())
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -6,7 +6,7 @@ The records are packed, a few at a time: a browser unpacks what is looked at, an
 import base64
 import gzip
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 from markupsafe import Markup
@@ -136,7 +136,7 @@ class ReportFile:
         members = {**msgspec.structs.asdict(shown), "missing": missing}
         return ReportPage(**members, records=records, left_out=self.left_out, made=made)
 
-    def _row(self, row: api.IndexedRecord, record: RecordDetails | InvalidRecord) -> JsonObject:
+    def _row(self, row: api.IndexedRecord, record: RecordDetails | InvalidRecord) -> dict[str, object]:
         if isinstance(record, RecordDetails):
             found = api.RecordHit(line=record.prediction, question=api.question_of(record.input), row=row)
         else:
@@ -148,7 +148,7 @@ class ReportFile:
 
     def _detail(
         self, record: RecordDetails | InvalidRecord, issues: Sequence[RecordIssue], labels: Mapping[AnswerKey, Sequence[LabelView]]
-    ) -> JsonObject:
+    ) -> dict[str, object]:
         view = record_view(
             self.run_id, record, RecordNavigation(list_address=PLACE.records(self.run_id)), place=PLACE, issues=issues
         )
@@ -246,7 +246,7 @@ def _badness(row: api.IndexedRecord) -> tuple[int, float, int]:
     return rank, row.score or 0.0, row.ordinal
 
 
-def _block(name: str, value: Any) -> str:
+def _block(name: str, value: object) -> str:
     """Return data that a script of the file unpacks: letters and digits alone, so that no text in it is read as markup."""
     # No time in the gzip header: the same run gives the same file. Base64 has no `<`, so nothing in it can end
     # the script element.

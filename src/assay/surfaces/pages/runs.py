@@ -132,8 +132,8 @@ def _live_address(listings: Sequence[RunListing], shown: Sequence[RunListing], c
 
 
 def is_wanted(listing: RunListing, choice: RunsChoice) -> bool:
-    # All words have to occur, in any member and order.
     """Return True for a run that no filter leaves out."""
+    # All words have to occur, in any member and order.
     words = choice.q.casefold().split()
     text = " ".join((listing.run_id, listing.dataset, listing.candidate, *listing.judges)).casefold()
     # Both are groups of states; any other choice is one state.

@@ -21,7 +21,7 @@ def columns() -> dict[str, str]:
     return {RUN_ID: "text", **api.TABLE_COLUMNS}
 
 
-def arrow_table(runs: Sequence[api.RunReader]) -> Any:
+def arrow_table(runs: Sequence[api.RunReader]) -> object:
     """Build a `pyarrow.Table`; raises MissingExtra."""
     # Without runs the table still has its columns, so that code that selects one works.
     none = api.RecordTable(name="", columns=api.TABLE_COLUMNS, rows=lambda: iter(()), facts={})
@@ -38,7 +38,7 @@ def arrow_table(runs: Sequence[api.RunReader]) -> Any:
     return pyarrow.concat_tables(tables if len(runs) == 1 else [table.replace_schema_metadata(None) for table in tables])
 
 
-def pandas_frame(runs: Sequence[api.RunReader]) -> Any:
+def pandas_frame(runs: Sequence[api.RunReader]) -> object:
     """Build a `pandas.DataFrame` with nullable columns; raises MissingExtra."""
     pandas = _library("pandas", "pandas")
     # Nullable types: numpy's would turn an unknown count into a float, and an unknown truth into an object.
@@ -52,7 +52,7 @@ def pandas_frame(runs: Sequence[api.RunReader]) -> Any:
     return pandas.DataFrame({name: pandas.Series(values.pop(name), dtype=kinds.get(kind)) for name, kind in columns().items()})
 
 
-def polars_frame(runs: Sequence[api.RunReader]) -> Any:
+def polars_frame(runs: Sequence[api.RunReader]) -> object:
     """Build a `polars.DataFrame`; raises MissingExtra."""
     polars = _library("polars", "polars")
     kinds = _polars_kinds(polars)
@@ -62,7 +62,7 @@ def polars_frame(runs: Sequence[api.RunReader]) -> Any:
     return polars.concat(frames) if frames else polars.DataFrame(schema=schema)
 
 
-def _polars_kinds(polars: Any) -> JsonObject:
+def _polars_kinds(polars: Any) -> dict[str, object]:
     kinds = {
         **dict.fromkeys(("text", "json"), polars.String),
         "number": polars.Float64,
@@ -82,12 +82,12 @@ def _library(name: str, extra: str) -> ModuleType:
         raise MissingExtra(f"this table needs {name}, which is not installed", hint=f"pip install 'assay[{extra}]'") from problem
 
 
-def _rows(runs: Iterable[api.RunReader]) -> Iterator[JsonObject]:
+def _rows(runs: Iterable[api.RunReader]) -> Iterator[dict[str, object]]:
     for run in runs:
         for row in api.typed_rows(run):
             yield {RUN_ID: run.folders.run_id, **row}
 
 
-def _groups(rows: Iterator[JsonObject]) -> Iterator[list[JsonObject]]:
+def _groups(rows: Iterator[JsonObject]) -> Iterator[list[dict[str, object]]]:
     while group := list(islice(rows, GROUP)):
         yield group

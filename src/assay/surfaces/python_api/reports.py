@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 from assay import api
 from assay.core.report import ValidationReport
@@ -18,8 +17,8 @@ class ShownReport(ValidationReport):
 
 
 def validate(
-    source: Any,
-    contract: Any = "auto",
+    source: object,
+    contract: object = "auto",
     *,
     config: api.ValidationConfig | None = None,
     strict: bool = False,

@@ -52,7 +52,7 @@ from assay.presentation.run import (
     worst_table,
 )
 from assay.presentation.run_report import RunReport
-from assay.presentation.subject import own_code
+from assay.presentation.subject import negotiated_words, own_code
 from assay.presentation.words import (
     INTERVALS_NOTE,
     MET,
@@ -103,6 +103,7 @@ def run_markdown(
     yield from _profiles(views)
     yield from _unscored(views)
     yield from _truncated(views)
+    yield from _negotiated(views)
     yield from _rankings(views)
     for path, title in images.items():
         # A path may hold spaces and parentheses; in angle brackets and quoted it stays one link.
@@ -168,6 +169,17 @@ def _truncated(views: Sequence[RunReport]) -> Iterator[str]:
     yield from ("\n",) if found else ()
     for view, summary, truncated in found:
         yield f"- Truncated · {_name(view)}: {truncation_text(truncated, scale=summary.scale)}\n"
+
+
+def _negotiated(views: Sequence[RunReport]) -> Iterator[str]:
+    """Write which parameters providers rejected, each line once: the candidates of a group share their judges."""
+    lines = dict.fromkeys(
+        f"- {label.capitalize()}: {inert(' · '.join(words))}\n"
+        for view in views
+        for label, words in negotiated_words(view.manifest)
+    )
+    yield from ("\n",) if lines else ()
+    yield from lines
 
 
 def _rankings(views: Sequence[RunReport]) -> Iterator[str]:

@@ -1,17 +1,23 @@
 """Workflow commands of GitHub: issues on their lines, missed gates as errors, records that did not pass as warnings."""
 
+from __future__ import annotations
+
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
 from assay.core.text import printable, printable_lines
-from assay.presentation.decisions import CheckedRun, RecordCheck, failing
 from assay.presentation.validation import Totals, change_line, limited, record_label
 from assay.presentation.words import counted
 from assay.surfaces.reporters.settings import ReportSettings
+
+if TYPE_CHECKING:
+    # `assay validate` writes annotations too, and needs none of the types of a run.
+    from assay.presentation.decisions import CheckedRun, RecordCheck
 
 SHOWN = 10
 """What GitHub shows of each kind for one step."""
@@ -30,8 +36,8 @@ def github_report(reports: Iterable[ValidationReport], settings: ReportSettings)
 
 
 def report_annotations(report: ValidationReport, settings: ReportSettings) -> Iterator[str]:
-    # Commands for GitHub's log: a line with anything unescaped could begin another command.
     """Write the commands for the issues of one file."""
+    # Commands for GitHub's log: a line with anything unescaped could begin another command.
     for change in settings.changes:
         properties: dict[str, str | int | None] = {"file": settings.fixed_source, "line": change.line, "title": "fixed"}
         yield annotation("notice", properties, message=change_line(change))
@@ -68,7 +74,7 @@ def _property(text: str) -> str:
 def run_annotations(runs: Sequence[CheckedRun]) -> Iterator[str]:
     """Write a command for each missed gate, for the first records that did not pass, and for how many more there are."""
     for checked in runs:
-        for gate in failing(checked.gates):
+        for gate in checked.failing_gates:
             yield annotation("error", {"title": f"{checked.name}: {gate.kind}"}, message=gate.reason)
         for gate in (gate for gate in checked.gates if gate.is_warning):
             yield annotation("warning", {"title": f"{checked.name}: {gate.kind}"}, message=gate.reason)

@@ -1,6 +1,6 @@
 """Plain values into JSON text that any strict reader takes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from assay.core.canonical import json_text
@@ -40,9 +40,9 @@ def json_lines_report(reports: Iterable[ValidationReport], settings: ReportSetti
             yield json_text({**source, "omitted_issues": values["omitted_issues"]}) + "\n"
 
 
-def _file_text(values: dict[str, Any]) -> Iterator[str]:
-    # Piece by piece: a file may have 60,000 issues, and its JSON would be in memory a second time.
+def _file_text(values: Mapping[str, object]) -> Iterator[str]:
     """Write one file's part as `json_text` writes it with an indent, an issue at a time: there may be 60,000 of them."""
+    # Piece by piece: a file may have 60,000 issues, and its JSON would be in memory a second time.
     opening = "{"
     for name, value in values.items():
         yield f"{opening}\n      {json_text(name)}: "
@@ -69,7 +69,7 @@ def file_values(report: ValidationReport, settings: ReportSettings) -> dict[str,
     return values
 
 
-def change_values(change: FixChange) -> dict[str, Any]:
+def change_values(change: FixChange) -> dict[str, object]:
     """Return one fix as plain values."""
     return {"line": change.line, "path": change.path, "message": change.message}
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
-from typing import Any
 
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
@@ -124,7 +123,7 @@ def run_junit(runs: Sequence[CheckedRun]) -> Iterator[str]:
     yield "</testsuites>\n"
 
 
-def _run_suite(name: str, outcomes: Counter[Any]) -> Iterator[str]:
+def _run_suite(name: str, outcomes: Counter[object]) -> Iterator[str]:
     counts = f'tests="{outcomes.total()}" failures="{outcomes["failure"]}" errors="{outcomes["error"]}"'
     yield f'  <testsuite name={attribute(name)} {counts} skipped="{outcomes["skipped"]}">\n'
 

@@ -1,7 +1,7 @@
 """Reports as SARIF 2.1.0, for code scanning and editors."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -35,7 +35,7 @@ def sarif_report(reports: Iterable[ValidationReport], settings: ReportSettings) 
     yield f"\n]{properties}}}]}}\n"
 
 
-def _rule(code: str) -> dict[str, Any]:
+def _rule(code: str) -> dict[str, object]:
     meaning = CODES.get(code, "A safe fix that the corrected copy has.")
     return {
         "id": code,
@@ -44,7 +44,7 @@ def _rule(code: str) -> dict[str, Any]:
     }
 
 
-def _results(report: ValidationReport, settings: ReportSettings) -> Iterator[dict[str, Any]]:
+def _results(report: ValidationReport, settings: ReportSettings) -> Iterator[dict[str, object]]:
     artifact = _artifact(report.path)
     for change in settings.changes:
         yield _fixed(change, _artifact(settings.fixed_source))
@@ -52,7 +52,7 @@ def _results(report: ValidationReport, settings: ReportSettings) -> Iterator[dic
         yield _result(issue, artifact)
 
 
-def _result(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
+def _result(issue: Issue, artifact: Mapping[str, object]) -> dict[str, object]:
     result = {
         "ruleId": issue.code,
         "level": issue.severity,
@@ -64,7 +64,7 @@ def _result(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
     return result | ({"ruleIndex": _RULES.index(issue.code)} if issue.code in _RULES else {})
 
 
-def _fixed(change: FixChange, artifact: dict[str, Any]) -> dict[str, Any]:
+def _fixed(change: FixChange, artifact: Mapping[str, object]) -> dict[str, object]:
     return {
         "ruleId": FIX_RULE,
         "ruleIndex": _RULES.index(FIX_RULE),
@@ -75,7 +75,7 @@ def _fixed(change: FixChange, artifact: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _location(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
+def _location(issue: Issue, artifact: Mapping[str, object]) -> dict[str, object]:
     physical: dict[str, Any] = {"artifactLocation": artifact}
     if issue.line is not None:
         physical["region"] = {"startLine": issue.line} | ({} if issue.column is None else {"startColumn": issue.column})
@@ -83,7 +83,7 @@ def _location(issue: Issue, artifact: dict[str, Any]) -> dict[str, Any]:
     return {"physicalLocation": physical, **logical}
 
 
-def _properties(issue: Issue) -> dict[str, Any]:
+def _properties(issue: Issue) -> dict[str, object]:
     known = {
         "index": issue.index,
         "record_id": issue.record_id,
@@ -102,7 +102,7 @@ def _message(text: str) -> str:
     return text.replace("[", "\\[").replace("]", "\\]") if "](" in text else text
 
 
-def _artifact(path: str) -> dict[str, Any]:
+def _artifact(path: str) -> dict[str, object]:
     if path == "-":
         return {"uri": "stdin"}
     # Bytes of the path are quoted, so that a name that is not UTF-8 still makes a valid URI.

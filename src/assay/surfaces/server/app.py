@@ -21,7 +21,6 @@ from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
 from assay import api
-from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, StoreRefused, StoreUnavailable, UsageProblem
 from assay.core.runs import LOCAL_BACKEND, RunBackend
 from assay.core.stop_signals import stop_signals
@@ -37,11 +36,11 @@ from assay.surfaces.server import (
     submission_routes,
 )
 from assay.surfaces.server.concurrency import BackgroundTasks, CallerRateLimiter, ConcurrencyQuota, KeyedLocks, SharedPolling
+from assay.surfaces.server.errors import AnyRequest
 from assay.surfaces.server.keys import KeyStore, SessionStore
 from assay.surfaces.server.middleware import AccessControl, RequestMiddleware, ServiceMetrics
 from assay.surfaces.server.openapi import openapi
 from assay.surfaces.server.protocol import protocol_for
-from assay.surfaces.server.queries import AnyRequest
 from assay.surfaces.server.queue import QueueBackend, QueueLimits, RunCallbacks, RunQueue
 from assay.surfaces.server.server import Server
 from assay.surfaces.server.settings import ServerSettings
@@ -152,7 +151,7 @@ def check_exposure(listening: ServeOptions) -> None:
         )
 
 
-def addresses() -> JsonObject:
+def addresses() -> dict[str, object]:
     """Build the OpenAPI document without a service."""
     return openapi(Litestar(route_handlers=list(HANDLERS), openapi_config=None))
 

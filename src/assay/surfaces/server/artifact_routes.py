@@ -16,8 +16,8 @@ from assay.core.errors import ArtifactGone, RunNotFound
 from assay.core.http_answers import ArtifactFile, ArtifactsView, RemovedView
 from assay.surfaces.exports import EXPORTS, MEDIA_TYPES, Export
 from assay.surfaces.exports.text_tables import ExportProgress
-from assay.surfaces.server.errors import HttpError, request_id_of
-from assay.surfaces.server.queries import AnyRequest, ExportQuery, NoQuery, read_query
+from assay.surfaces.server.errors import AnyRequest, HttpError, request_id_of
+from assay.surfaces.server.queries import ExportQuery, NoQuery, read_query
 from assay.surfaces.server.server import BytesResponse, caller_of, json_response, server_of
 
 BLOCK = 1 << 18

@@ -151,7 +151,7 @@ class BackgroundTasks:
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
-    async def is_ready(self, name: str, work: Callable[[], Awaitable[Any]], *, seconds: float = PATIENCE) -> bool:
+    async def is_ready(self, name: str, work: Callable[[], Awaitable[object]], *, seconds: float = PATIENCE) -> bool:
         """Return whether the task of this name is done; raises its exception, and a later call starts it again."""
         task = self._tasks.get(name)
         if task is None:
@@ -174,7 +174,7 @@ class BackgroundTasks:
             self._tasks.pop(name).exception()
 
 
-async def _awaited(work: Callable[[], Awaitable[Any]]) -> None:
+async def _awaited(work: Callable[[], Awaitable[object]]) -> None:
     await work()
 
 

@@ -27,9 +27,9 @@ from assay.surfaces.pages.comparison_page import (
     outcome_of,
 )
 from assay.surfaces.pages.judge_pages import RunJudgePage, calibration_view, card_page, judges_page
-from assay.surfaces.server.errors import HttpError, request_id_of
+from assay.surfaces.server.errors import AnyRequest, HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
-from assay.surfaces.server.queries import AnyRequest, CompareQuery, PageQuery, read_query
+from assay.surfaces.server.queries import CompareQuery, PageQuery, read_query
 from assay.surfaces.server.server import (
     PLACE,
     BytesResponse,

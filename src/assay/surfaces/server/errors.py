@@ -90,6 +90,9 @@ PAGE_HEADERS = {
 }
 """Headers of every page: it may load what this server serves, and nothing else."""
 
+AnyRequest = Request[Any, Any, Any]
+"""A request whatever its user and state, whose types Litestar leaves open."""
+
 log = logging.getLogger("assay.server")
 
 
@@ -149,13 +152,13 @@ def _asked(scope: HTTPScope) -> str:
     return f"{path}?{query}" if query else path
 
 
-def answer_refusal(request: Request[Any, Any, Any], refusal: HttpError) -> Response[bytes]:
+def answer_refusal(request: AnyRequest, refusal: HttpError) -> Response[bytes]:
     """Answer one of our own refusals."""
     shown = render_error(refusal, request.scope, request_id=request_id_of(request), headers=request.headers)
     return Response(shown.body, status_code=refusal.status, headers=shown.headers)
 
 
-def answer_library_error(request: Request[Any, Any, Any], problem: AssayError) -> Response[bytes]:
+def answer_library_error(request: AnyRequest, problem: AssayError) -> Response[bytes]:
     """Answer an error of the library, by its class."""
     status = next((status for kind, status in STATUSES if isinstance(problem, kind)), 500)
     # Messages name paths of this machine, which are none of a client's business.
@@ -167,7 +170,7 @@ def answer_library_error(request: Request[Any, Any, Any], problem: AssayError) -
     return answer_refusal(request, HttpError(status, redact(problem.message), details=details, headers=headers))
 
 
-def answer_framework_error(request: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
+def answer_framework_error(request: AnyRequest, problem: HTTPException) -> Response[bytes]:
     """Answer refusals of the framework: unknown addresses, wrong methods, unreadable parameters."""
     messages = {
         404: f"there is nothing at '{request.scope['path'][:200]}'",
@@ -183,7 +186,7 @@ def answer_framework_error(request: Request[Any, Any, Any], problem: HTTPExcepti
     return answer_refusal(request, HttpError(problem.status_code, message, details=details, headers=headers))
 
 
-def answer_defect(request: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
+def answer_defect(request: AnyRequest, problem: Exception) -> Response[bytes]:
     """Answer a defect; the log has the details."""
     request_id = request_id_of(request)
     fields = {"event": "request_failed", "request_id": request_id, "code": "internal_error"}
@@ -192,15 +195,15 @@ def answer_defect(request: Request[Any, Any, Any], problem: Exception) -> Respon
     return answer_refusal(request, HttpError(500, "internal error; see the server log"))
 
 
-def request_id_of(request: Request[Any, Any, Any]) -> str:
+def request_id_of(request: AnyRequest) -> str:
     """Return the id under which this request is logged and answered."""
     found: str = request.scope["state"]["request_id"]
     return found
 
 
 def whole_answer(status: int, reason: str, headers: Mapping[str, str]) -> bytes:
-    # The input had no header that could have carried one.
     """Build the bytes of an answer to input that never became a request."""
+    # The input had no header that could have carried one.
     request_id = str(uuid.uuid4())
     body = envelope(status, reason, request_id=request_id, details={})
     shown = {

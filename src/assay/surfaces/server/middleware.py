@@ -60,8 +60,8 @@ class ServiceMetrics:
         self.working = Gauge("assay_runs_working", "Runs that are worked on.", registry=self.registry)
 
     def count(self, route: str, method: str, *, status: int, seconds: float) -> None:
-        # A client may use any word as a method; a label for each would fill the memory of Prometheus.
         """Count one answered request; a status of 0 means that the client disconnected."""
+        # A client may use any word as a method; a label for each would fill the memory of Prometheus.
         self._requests.labels(route, method if method in COUNTED_METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
@@ -343,7 +343,7 @@ class _Exchange:
             self._is_read = True
         return message
 
-    async def _in_time(self) -> Any:
+    async def _in_time(self) -> object:
         # Two limits: a pause between pieces, and the average speed, which a client that sends a byte now and then
         # would not break.
         allowed = self._idle_seconds + self._taken / BODY_BYTES_PER_SECOND - self.seconds()

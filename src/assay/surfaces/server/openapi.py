@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 from litestar import Litestar
@@ -52,8 +51,11 @@ _DESCRIPTION = (
     "`x-request-id` and `x-latency-ms`. An API key goes into `x-api-key` or `Authorization: Bearer`."
 )
 
+SpecObject = JsonObject
+"""An object of the OpenAPI document, whose members its specification defines."""
 
-def openapi(app: Litestar) -> JsonObject:
+
+def openapi(app: Litestar) -> dict[str, object]:
     """Build the document of an application's addresses."""
     # Sorted, so that the document is the same whatever order the routes were registered in.
     operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
@@ -66,7 +68,7 @@ def openapi(app: Litestar) -> JsonObject:
         if kind.__name__ in found and not kind.__struct_config__.omit_defaults:
             _require_members(found[kind.__name__])
     components = {_NAMES.get(name, name): _published(schema) for name, schema in found.items() if name not in _OPEN}
-    paths: JsonObject = {}
+    paths: SpecObject = {}
     for path, method, handler in operations:
         paths.setdefault(path, {})[method] = _operation(path, method, handler=handler, components=components)
     # Queries are described by parameters; as schemas they would be listed twice.
@@ -87,7 +89,7 @@ def openapi(app: Litestar) -> JsonObject:
     }
 
 
-def _require_members(schema: JsonObject) -> None:
+def _require_members(schema: SpecObject) -> None:
     """Require every member of an answer: defaults are for clients of older services. A constant needs no mention."""
     for member in schema["properties"].values():
         if len(member.get("enum", ())) != 1:
@@ -95,7 +97,7 @@ def _require_members(schema: JsonObject) -> None:
     schema["required"] = [name for name, member in schema["properties"].items() if "default" not in member]
 
 
-def _published(schema: Any) -> Any:
+def _published(schema: object) -> object:
     """Give references, and the titles of schemas, the names of the document; open parts become objects."""
     if isinstance(schema, list):
         return [_published(entry) for entry in schema]
@@ -134,11 +136,11 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
                     )
 
 
-def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: JsonObject) -> JsonObject:
+def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components: SpecObject) -> dict[str, object]:
     # The framework wraps handlers that run in threads, and the wrapper has its own docstring.
     summary = " ".join((getattr(handler.fn, "func", handler.fn).__doc__ or "").split())
     query = components[handler.opt["query"].__name__]
-    found: JsonObject = {
+    found: SpecObject = {
         "operationId": handler.handler_name,
         "summary": summary,
         "tags": [_tag(path)],
@@ -146,7 +148,7 @@ def _operation(path: str, method: str, *, handler: HTTPRouteHandler, components:
         "responses": {str(status): _response(status, handler) for status in _statuses(path, handler)},
     }
     if handler.opt.get("takes_dataset"):
-        schema: JsonObject = {"description": "A dataset of the contract in the query."}
+        schema: SpecObject = {"description": "A dataset of the contract in the query."}
         content = {"schema": schema if path == "/v1/validate" else {**schema, "type": "object"}}
         found["requestBody"] = {"required": True, "content": {"application/json": content}}
     return found
@@ -158,13 +160,13 @@ def _tag(path: str) -> str:
     return "service" if parts[0] != "v1" else {"runs": "runs", "validate": "datasets"}.get(parts[1], "decisions")
 
 
-def _path_parameters(path: str) -> Iterator[JsonObject]:
+def _path_parameters(path: str) -> Iterator[dict[str, object]]:
     for name in re.findall(r"\{(\w+)\}", path):
         schema = {"type": "string", "minLength": 1}
         yield {"name": name, "in": "path", "required": True, "description": _PLACES[name], "schema": schema}
 
 
-def _query_parameters(query: JsonObject) -> Iterator[JsonObject]:
+def _query_parameters(query: SpecObject) -> Iterator[dict[str, object]]:
     for name, schema in query["properties"].items():
         required = name in query.get("required", ())
         # Null means "not given" in our structs; in a query that is a missing parameter.
@@ -177,7 +179,7 @@ def _query_parameters(query: JsonObject) -> Iterator[JsonObject]:
         yield {"name": name, "in": "query", "required": required, "description": schema.get("description", ""), "schema": shown}
 
 
-def _headers(path: str, method: str) -> Iterator[JsonObject]:
+def _headers(path: str, method: str) -> Iterator[dict[str, object]]:
     if (path, method) == ("/v1/runs", "post"):
         schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*[!-~][ -~]*$"}
         text = "The same key and body never make two runs; another body under it is a conflict."
@@ -197,8 +199,8 @@ def _statuses(path: str, handler: HTTPRouteHandler) -> list[int]:
     return sorted({handler.status_code, *errors})
 
 
-def _response(status: int, handler: HTTPRouteHandler) -> JsonObject:
-    shown: JsonObject = {"description": REASONS[status]}
+def _response(status: int, handler: HTTPRouteHandler) -> dict[str, object]:
+    shown: SpecObject = {"description": REASONS[status]}
     # 304 has no body (RFC 9110 15.4.5).
     if status == 304:
         return shown
@@ -222,7 +224,7 @@ Every answer has `x-request-id` and `x-latency-ms`; every error has the shape of
 """
 
 
-def reference(document: JsonObject) -> str:
+def reference(document: SpecObject) -> str:
     """Render the reference page of an OpenAPI document."""
     parts = [HEAD]
     for path, methods in document["paths"].items():
@@ -239,7 +241,7 @@ def reference(document: JsonObject) -> str:
     return "".join(parts)
 
 
-def _parameters(operation: JsonObject) -> Iterator[str]:
+def _parameters(operation: SpecObject) -> Iterator[str]:
     if operation["parameters"]:
         yield "\n| parameter | in | type | meaning |\n|---|---|---|---|\n"
     for entry in operation["parameters"]:
@@ -247,25 +249,25 @@ def _parameters(operation: JsonObject) -> Iterator[str]:
         yield f"| `{entry['name']}` | {entry['in']} | {_type(entry['schema'])}{_default(entry['schema'])} | {meaning} |\n"
 
 
-def _answers(operation: JsonObject) -> Iterator[str]:
+def _answers(operation: SpecObject) -> Iterator[str]:
     yield "\n| answer | with | meaning |\n|---|---|---|\n"
     for status, answer in operation["responses"].items():
         shapes = ", ".join(_shape(media_type, content) for media_type, content in answer.get("content", {}).items())
         yield f"| {status} | {shapes} | {answer['description']} |\n"
 
 
-def _shape(media_type: str, content: JsonObject) -> str:
+def _shape(media_type: str, content: SpecObject) -> str:
     return _type(content["schema"]) if "schema" in content else f"`{media_type}`"
 
 
-def _members(schema: JsonObject) -> Iterator[str]:
+def _members(schema: SpecObject) -> Iterator[str]:
     if schema.get("properties"):
         yield "\n| member | type | meaning |\n|---|---|---|\n"
     for name, member in schema.get("properties", {}).items():
         yield f"| `{name}` | {_type(member)} | {member.get('description', '')} |\n"
 
 
-def _type(schema: JsonObject) -> str:
+def _type(schema: SpecObject) -> str:
     """Describe a schema in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
-from litestar import Request
 from msgspec import Meta, inspect
 
 from assay.core.contract import ContractId
@@ -12,7 +11,7 @@ from assay.core.exposure import settings_struct
 from assay.core.record_query import VALID, RecordSearch
 from assay.core.runs import State
 from assay.core.settings import CLUSTER_TEXT, run_settings
-from assay.surfaces.server.errors import HttpError
+from assay.surfaces.server.errors import AnyRequest, HttpError
 
 ContractChoice = Literal[ContractId, "auto"]
 _END = r"$(?!\n)"
@@ -22,7 +21,6 @@ DatasetName = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}
 # The form of an id that becomes a folder's name: no slash, and no dot at its beginning.
 RunId = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9_.-]{{0,127}}{_END}")]
 PageSize = Annotated[int, Meta(ge=1, le=1000, description="How many at most.")]
-AnyRequest = Request[Any, Any, Any]
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -160,7 +158,7 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
     return read
 
 
-def why_unusable(kind: type[msgspec.Struct], given: Mapping[str, Any], problem: msgspec.ValidationError) -> str:
+def why_unusable(kind: type[msgspec.Struct], given: Mapping[str, object], problem: msgspec.ValidationError) -> str:
     """Describe an invalid query: a parameter with certain values has another one."""
     for field in inspect.type_info(kind).fields:  # type: ignore[attr-defined]  # a struct
         words = list(_words(field.type))

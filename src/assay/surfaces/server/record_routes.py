@@ -22,8 +22,8 @@ from assay.core.record_query import VALID, RecordSearch
 from assay.presentation.record import label_view
 from assay.surfaces.pages.record import RecordNavigation, RecordView, record_view
 from assay.surfaces.pages.records import PAGE, RecordsChoice, indexing_view, records_view
-from assay.surfaces.server.errors import HttpError, request_id_of
-from assay.surfaces.server.queries import AnyRequest, NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
+from assay.surfaces.server.errors import AnyRequest, HttpError, request_id_of
+from assay.surfaces.server.queries import NoQuery, PageQuery, RecordQuery, RecordsQuery, read_query
 from assay.surfaces.server.server import (
     PLACE,
     BytesResponse,
@@ -88,7 +88,7 @@ def _records(request: AnyRequest, run: api.RunReader, query: RecordsQuery) -> By
     return _page(entries, query.limit, total=found.total, request_id=request_id_of(request))
 
 
-def _from(first: int, lines: Iterable[PredictionLine | FailureLine]) -> Iterator[tuple[int, JsonObject]]:
+def _from(first: int, lines: Iterable[PredictionLine | FailureLine]) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield lines with the indexes of their records, from an index on."""
     return ((line.index, msgspec.to_builtins(line)) for line in lines if line.index >= first)
 
@@ -175,7 +175,7 @@ def _distribution(request: AnyRequest, run: api.RunReader) -> BytesResponse:
     )
 
 
-def _levels(scores: Counter[float]) -> Iterator[JsonObject]:
+def _levels(scores: Counter[float]) -> Iterator[dict[str, object]]:
     return ({"score": score, "records": count} for score, count in sorted(scores.items()))
 
 

@@ -25,9 +25,9 @@ from assay.surfaces.pages.page_renderer import MEDIA_TYPES, STATIC_NAMES, PageVi
 from assay.surfaces.pages.run import RunProgressView, progress_view, run_page
 from assay.surfaces.pages.runs import LiveChoice, RunsChoice, is_wanted, run_row, runs_view
 from assay.surfaces.server.concurrency import POLL_SECONDS
-from assay.surfaces.server.errors import HttpError, request_id_of
+from assay.surfaces.server.errors import AnyRequest, HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
-from assay.surfaces.server.queries import AnyRequest, NoQuery, RunsQuery, read_query
+from assay.surfaces.server.queries import NoQuery, RunsQuery, read_query
 from assay.surfaces.server.server import (
     PLACE,
     BytesResponse,

@@ -15,10 +15,10 @@ from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import TERMINAL, RunBackend
 from assay.surfaces.pages.page_renderer import PageViewer, ServerLinks, page
 from assay.surfaces.server.concurrency import BackgroundTasks, ConcurrencyQuota, KeyedLocks, SharedPolling
-from assay.surfaces.server.errors import PAGE_HEADERS, HttpError, without_folders
+from assay.surfaces.server.errors import PAGE_HEADERS, AnyRequest, HttpError, without_folders
 from assay.surfaces.server.keys import Caller, KeyStore, SessionStore
 from assay.surfaces.server.middleware import ServiceMetrics
-from assay.surfaces.server.queries import AnyRequest, why_unusable
+from assay.surfaces.server.queries import why_unusable
 from assay.surfaces.server.queue import RunQueue
 from assay.surfaces.server.settings import ServerSettings
 from assay.surfaces.server.uploads import DraftStore

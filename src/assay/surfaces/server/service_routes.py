@@ -8,14 +8,13 @@ from html import escape
 import msgspec
 from litestar import Response, get, post
 
-from assay.core.canonical import JsonObject
 from assay.core.http_answers import Health
 from assay.core.version import __version__
-from assay.surfaces.server.errors import RETRY_SECONDS, HttpError, request_id_of
+from assay.surfaces.server.errors import RETRY_SECONDS, AnyRequest, HttpError, request_id_of
 from assay.surfaces.server.keys import FIRST_PAGE, cookie, own_page, token_in
 from assay.surfaces.server.middleware import METRICS_CONTENT_TYPE
-from assay.surfaces.server.openapi import openapi
-from assay.surfaces.server.queries import AnyRequest, NoQuery, read_query
+from assay.surfaces.server.openapi import SpecObject, openapi
+from assay.surfaces.server.queries import NoQuery, read_query
 from assay.surfaces.server.server import BytesResponse, caller_of, json_response, server_of
 from assay.surfaces.server.uploads import FORM_BYTES, read_fields
 
@@ -85,7 +84,7 @@ async def docs_style(request: AnyRequest) -> BytesResponse:
     return Response(_SHEET.encode(), media_type="text/css")
 
 
-def page(document: JsonObject) -> str:
+def page(document: SpecObject) -> str:
     """Render an OpenAPI document as HTML."""
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>assay: addresses</title>",
@@ -104,7 +103,7 @@ def _marked_up(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def _operation(path: str, method: str, operation: JsonObject) -> str:
+def _operation(path: str, method: str, operation: SpecObject) -> str:
     head = f"<summary><code>{method.upper()} {escape(path)}</code> {_marked_up(operation['summary'])}</summary>"
     rows = "".join(
         f"<tr><td><code>{escape(entry['name'])}</code></td><td>{escape(entry['in'])}</td><td>{_marked_up(entry['description'])}</td></tr>"

@@ -30,9 +30,9 @@ from assay.surfaces.pages.validation_page import (
     validate_page,
     with_report,
 )
-from assay.surfaces.server.errors import HttpError, request_id_of
+from assay.surfaces.server.errors import AnyRequest, HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
-from assay.surfaces.server.queries import SUBMITTED, AnyRequest, CheckQuery, SubmitQuery, read_query
+from assay.surfaces.server.queries import SUBMITTED, CheckQuery, SubmitQuery, read_query
 from assay.surfaces.server.server import BytesResponse, Server, caller_of, json_response, page_response, read_choice, server_of
 from assay.surfaces.server.settings import ModelOffer, offers_to, refuse_unoffered
 from assay.surfaces.server.uploads import FORM_BYTES, FileForm, SpooledUpload, UploadDraft, ending_of, read_fields, spool_body
@@ -492,7 +492,7 @@ def _named(texts: tuple[str, ...], draft: UploadDraft) -> tuple[str, ...]:
     return tuple(kept.sub(lambda _: draft.file_name, text) for text in texts)
 
 
-async def _found(server: Server, draft: UploadDraft, what: str, *, work: Any, arguments: tuple[Any, ...]) -> Any:
+async def _found(server: Server, draft: UploadDraft, what: str, *, work: Any, arguments: tuple[object, ...]) -> Any:
     """Return the result of work on a draft, computed once; None while it is in progress."""
     # Stored with the draft, since a page that is loaded again asks for the same.
     if server.drafts.result(draft, what) is None:

@@ -19,8 +19,8 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser  # t
 from assay import api
 from assay.core.contract import CONTRACTS, Format
 from assay.core.errors import RunNotFound, StoreUnavailable
-from assay.surfaces.server.errors import HttpError
-from assay.surfaces.server.queries import AnyRequest, ContractChoice
+from assay.surfaces.server.errors import AnyRequest, HttpError
+from assay.surfaces.server.queries import ContractChoice
 
 BLOCK = 1 << 20
 _GZIP = 31
@@ -275,7 +275,7 @@ class DraftStore:
             self._results = {key: value for key, value in self._results.items() if key[0] != draft.id}
         self._submissions.discard(draft.upload)
 
-    def result(self, draft: UploadDraft, what: str) -> Any:
+    def result(self, draft: UploadDraft, what: str) -> object:
         """Return a stored result about a draft; None without one."""
         return self._results.get((draft.id, what))
 
