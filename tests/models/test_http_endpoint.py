@@ -186,6 +186,15 @@ def test_an_error_is_found_at_its_path_whatever_the_status() -> None:
     assert (in_status.code, in_status.message) == ("invalid_request", "HTTP 422 from 'p': Too long.")
 
 
+def test_an_errors_own_code_counts() -> None:
+    limited = {"code": "rate_limit_exceeded", "message": "Slow down."}
+    failure = failed([{"answer": None, "err": limited}], error="$.err")
+    assert (failure.code, failure.message) == ("rate_limited", "an error inside the reply of 'p': Slow down.")
+    assert failed([StubReply(status=400, body={"err": {**limited, "code": "context_length_exceeded"}})], error="$.err").code == (
+        "context_too_long"
+    )
+
+
 @pytest.mark.parametrize("value", [None, False, "", [], {}])
 def test_an_empty_error_is_none(value: Any) -> None:
     reply, _ = talk([{"answer": "4", "error": value}], error="$.error")
