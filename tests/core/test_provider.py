@@ -4,6 +4,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -243,3 +244,31 @@ def test_a_provider_without_an_address_names_the_variable(kind: ProviderKind, mi
     plan = plan_of(provider_plan(ProviderEntry(name="p", kind=kind), {}))
     problem = f"the provider 'p' has no address: set the environment variable {missing}, or its base_url"
     assert check_models(plan, environ={}) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("openai", {"key_variable": "OPENAI_API_KEY"}),
+        ("groq", {"key_variable": "OPENAI_API_KEY"}),
+        ("openai", {"headers": {"Authorization": "Bearer ${OPENAI_API_KEY}"}}),
+        ("http", {"headers": {"X-Key": "$OPENAI_API_KEY"}}),
+        ("http", {"body": {"key": "${OPENAI_API_KEY}"}}),
+    ],
+)
+def test_no_key_of_one_vendor_goes_to_another(kind: ProviderKind, settings: dict[str, Any]) -> None:
+    plan = plan_of(provider_of(kind, "https://api.groq.com/openai/v1", **settings))
+    problem = "OPENAI_API_KEY is the key of openai, and api.groq.com is the host of groq; name another variable"
+    assert check_models(plan, environ={"OPENAI_API_KEY": KEY, "GROQ_API_KEY": KEY}) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("url", "variable"),
+    [
+        ("http://localhost:4000/v1", "OPENAI_API_KEY"),
+        ("https://gateway.example/v1", "OPENAI_API_KEY"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", "GOOGLE_API_KEY"),
+    ],
+)
+def test_a_key_may_be_named_for_a_gateway_and_for_its_vendors_other_addresses(url: str, variable: str) -> None:
+    assert check_models(plan_of(provider_of("openai", url, key_variable=variable)), environ={variable: KEY}) == []

@@ -1,11 +1,13 @@
 """Whether a provider can be reached, without a request that costs."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from assay.models import unreachable_hosts
 from assay.models.connectivity import ConnectivityResult, ask_for_models
+from assay.testing import StubProvider
 from tests.models.asking import ENVIRON, KEY, plan_of, provider_of
 from tests.models.faulty_provider import faulty_provider, http, send
 from tests.models.vendor_stub import Said, vendor
@@ -73,3 +75,12 @@ def test_a_later_page_that_cannot_be_read_leaves_the_list_as_long_as_it_is() -> 
     with faulty_provider(send(first), send(http(b"oops", status=500))) as url:
         found = asyncio.run(ask_for_models(provider_of("anthropic", url), environ={}))
     assert ([model.id for model in found.models], found.problem) == (["a"], "")
+
+
+def test_an_endpoint_without_a_list_of_models_is_only_connected_to() -> None:
+    settings: dict[str, Any] = {"body": {"q": "{{prompt}}"}, "answer": "$.answer"}
+    with StubProvider() as stub:
+        found = asyncio.run(ask_for_models(provider_of("http", f"{stub.base_url}/ask", **settings), environ={}))
+    assert (found.problem, stub.requests) == ("", [])
+    gone = asyncio.run(ask_for_models(provider_of("http", f"{stub.base_url}/ask", **settings), environ={}))
+    assert "cannot be reached at 127.0.0.1" in gone.problem

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.model_call import TRANSIENT_CODES, ModelFailure, Usage
+from assay.core.outcome import ANSWER_TRUNCATED
 from assay.engine.execution.batch_requests import UNANSWERED_MESSAGES
 from assay.engine.execution.limits import REJECTED
 from assay.models.failures import (
@@ -212,6 +213,7 @@ def test_the_reference_lists_every_code_and_which_are_tried_again() -> None:
     rows = re.findall(r"^\| `(\w+)` \| .* \| (yes|no) \|$", CODES_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     written = set().union(*(said_in(module) for module in MODELS.glob("*.py")))
     tables = {*STATUS_CODES.values(), *ERROR_WORDS.values(), *EXCEPTION_CODES.values(), MODEL_ERROR, "refused", "redirect_refused"}
+    tables |= {ANSWER_TRUNCATED}
     assert {code for code, _ in rows} == written | tables | set(UNANSWERED_MESSAGES)
     assert {code for code, answer in rows if answer == "yes"} == TRANSIENT_CODES
 

@@ -84,6 +84,11 @@ def test_a_model_that_returns_no_text_has_failed(tmp_path: Path, said: Any, code
     assert (line["error_code"], line["score"]) == (code, None)
 
 
+def test_steps_that_are_no_json_have_failed(tmp_path: Path) -> None:
+    (line,) = predictions(run_words(tmp_path, 1, model=lambda _: assay.Reply(text="x", steps=(object(),)), grader=is_reference))
+    assert (line["error_code"], line["score"]) == ("invalid_reply", None)
+
+
 def test_half_characters_and_nuls_of_a_model_are_replaced_and_flagged(tmp_path: Path) -> None:
     (line,) = predictions(run_words(tmp_path, 1, model=lambda _: "a\ud800b\x00c", grader=lambda *_: True))
     assert (line["model_response"], line["flags"]) == ("a?b\ufffdc", ["replaced_characters"])

@@ -1,14 +1,13 @@
 """Any HTTP endpoint as a model: what is sent, what is read, sessions, failures, and no key anywhere else."""
 
 import asyncio
-import json
 from typing import Any
 
 import msgspec
 import pytest
 
-from assay.core.case import Attachment, Case, Message
-from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
+from assay.core.case import Message
+from assay.core.model_call import AttachedText, ModelFailure, ModelRequest, RecordInput, Reply, Usage
 from assay.core.plan import ProviderPlan
 from assay.core.settings import UsagePaths
 from assay.models import check_models, open_models
@@ -16,6 +15,7 @@ from assay.models.provider_protocol import exchange_of
 from assay.models.requests import request_addressing
 from assay.testing import StubProvider, StubReply, StubRequest
 from tests.models.asking import KEY, ask_of, plan_of, reply_to
+from tests.models.vendor_stub import Said, vendor
 
 ENVIRON = {"APP_KEY": KEY}
 DEFAULTS: dict[str, Any] = {"body": {"question": "{{prompt}}"}, "answer": "$.answer"}
@@ -25,14 +25,13 @@ def endpoint(url: str, **settings: Any) -> ProviderPlan:
     return ProviderPlan(name="p", kind="http", base_url=url, **{**DEFAULTS, **settings})
 
 
-def case_of(**members: Any) -> Case:
-    given = {"metadata": {"team": {"name": "blue"}, "level": 3}, **members}
-    return Case(id="r-1", index=0, contract="golden_v1", task="open", dataset="d", prompt="What?", **given)
+def record_of(**members: Any) -> RecordInput:
+    return RecordInput(id="r-1", **{"metadata": {"team": {"name": "blue"}, "level": 3}, **members})
 
 
 def asked(*messages: Message, **members: Any) -> ModelRequest:
     given = messages or (Message("user", "What is 2 + 2?"),)
-    return ModelRequest(stage="candidate", call_id="candidate", model="m", messages=given, record=case_of(), **members)
+    return ModelRequest(stage="candidate", call_id="candidate", model="m", messages=given, record=record_of(), **members)
 
 
 def talk(
@@ -116,7 +115,7 @@ def test_a_key_variable_is_sent_as_a_bearer_token() -> None:
 
 
 def test_a_header_takes_no_line_break_of_a_record() -> None:
-    ask = msgspec.structs.replace(asked(), record=case_of(metadata={"level": "1\r\nX-Evil: 1"}))
+    ask = msgspec.structs.replace(asked(), record=record_of(metadata={"level": "1\r\nX-Evil: 1"}))
     failure = failed([{"answer": "4"}], ask, headers={"X-Level": "{{metadata.level}}"})
     assert (failure.code, "header 'X-Level'" in failure.message) == ("invalid_request", True)
 
@@ -135,9 +134,9 @@ def test_instructions_stand_before_the_question_where_nothing_else_holds_them() 
 
 
 def test_attachments_are_sent_once() -> None:
-    record = case_of(attachments=(Attachment("a.txt", kind="text", title="Letter"),))
+    record = record_of(attachments=(AttachedText("a.txt", "Letter", "text", "Dear all"),))
     messages = (Message("user", "Hi\n\nAttachment: Letter\nDear all"),)
-    ask = msgspec.structs.replace(asked(*messages), record=record, attachments={"a.txt": "Dear all"})
+    ask = msgspec.structs.replace(asked(*messages), record=record)
     _, (request,) = talk([{"answer": "4"}], ask, body={"q": "{{prompt}}", "files": "{{attachments}}"})
     assert request.body == {"q": "Hi", "files": [{"path": "a.txt", "title": "Letter", "kind": "text", "text": "Dear all"}]}
     assert talk([{"answer": "4"}], ask)[1][0].body == {"question": messages[0].content}
@@ -185,6 +184,15 @@ def test_an_error_is_found_at_its_path_whatever_the_status() -> None:
     assert (in_ok.code, "The agent crashed." in in_ok.message) == ("internal_error", True)
     in_status = failed([StubReply(status=422, body={"err": {"msg": "Too long."}})], error="$.err.msg")
     assert (in_status.code, in_status.message) == ("invalid_request", "HTTP 422 from 'p': Too long.")
+
+
+def test_an_errors_own_code_counts() -> None:
+    limited = {"code": "rate_limit_exceeded", "message": "Slow down."}
+    failure = failed([{"answer": None, "err": limited}], error="$.err")
+    assert (failure.code, failure.message) == ("rate_limited", "an error inside the reply of 'p': Slow down.")
+    assert failed([StubReply(status=400, body={"err": {**limited, "code": "context_length_exceeded"}})], error="$.err").code == (
+        "context_too_long"
+    )
 
 
 @pytest.mark.parametrize("value", [None, False, "", [], {}])
@@ -278,7 +286,7 @@ def test_replies_are_cached_by_all_that_is_sent_and_read() -> None:
         provider = endpoint("http://h/ask", **settings)
         return request_addressing(provider, plan_of(provider).candidate)(ask)
 
-    other = msgspec.structs.replace(asked(), record=case_of(metadata={"level": 4}))
+    other = msgspec.structs.replace(asked(), record=record_of(metadata={"level": 4}))
     uses = {"body": {"q": "{{prompt}}", "l": "{{metadata.level}}"}}
     assert address(asked()) == address(other)
     assert address(asked(), **uses) != address(other, **uses)
@@ -288,11 +296,12 @@ def test_replies_are_cached_by_all_that_is_sent_and_read() -> None:
 
 
 def test_a_get_sends_no_body() -> None:
-    body = json.dumps({"answer": "4"})
-    assert body  # the stub answers GET with 404, which shows what was asked
-    failure = failed([], method="GET", body=msgspec.UNSET, path="/ask?q={{prompt}}")
-    assert failure.code == "not_found"
-    assert "/ask?q=What%20is%202%20%2B%202%3F" in failure.message
+    with vendor(lambda _: Said({"answer": "4"})) as (url, requests):
+        provider = endpoint(f"{url}/ask?q={{{{prompt}}}}", method="GET", body=msgspec.UNSET)
+        reply = reply_to(plan_of(provider), asked(), environ=ENVIRON)
+    (request,) = requests
+    assert (reply.text, request.method, request.path, request.body) == ("4", "GET", "/ask?q=What%20is%202%20%2B%202%3F", None)
+    assert "Content-Length" not in request.headers
 
 
 # What a probe shows

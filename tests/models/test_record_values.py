@@ -3,23 +3,13 @@
 import msgspec
 import pytest
 
-from assay.core.case import Attachment, Case
-from assay.core.model_call import ModelFailure
+from assay.core.model_call import AttachedText, ModelFailure, RecordInput
 from assay.core.plan import ProviderPlan
 from assay.models.record_values import metadata_value, record_values, slots_of
 from tests.models.asking import ask_of
 
-CASE = Case(
-    id="r-1",
-    index=0,
-    contract="golden_v1",
-    task="open",
-    dataset="d",
-    prompt="",
-    metadata={"a": {"b": 1}},
-    attachments=(Attachment("x"),),
-)
-ASK = msgspec.structs.replace(ask_of(), record=CASE, attachments={"x": "text"})
+RECORD = RecordInput(id="r-1", metadata={"a": {"b": 1}}, attachments=(AttachedText("x", "x", "", "text"),))
+ASK = msgspec.structs.replace(ask_of(), record=RECORD)
 
 
 def endpoint(**body: str) -> ProviderPlan:

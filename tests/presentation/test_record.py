@@ -2,6 +2,7 @@
 
 import msgspec
 
+from assay.presentation.record import record_report
 from assay.surfaces.reporters.settings import ReportSettings
 from tests.surfaces.cli.test_run_reports import PLAIN, record_text
 from tests.surfaces.run_views import (
@@ -32,3 +33,11 @@ def test_a_long_answer_is_cut_unless_everything_is_asked_for() -> None:
     long = msgspec.structs.replace(record(), prediction=prediction("leap-year", 2, "", model_response="x" * 5_000))
     assert "… and 1,000 more characters (--verbose shows all)" in "".join(record_text(long, PLAIN))
     assert "x" * 5_000 in "".join(record_text(long, ReportSettings(version="9", is_verbose=True)))
+
+
+def test_the_steps_of_an_agent_stand_with_its_attempt() -> None:
+    whole = record()
+    whole.attempts[1].steps = [{"tool": "search", "query": "leap years"}]
+    blocks = [passage for attempt in record_report(whole).attempts for passage in attempt.passages]
+    (steps,) = (passage for passage in blocks if passage.title == "Steps before the answer")
+    assert '"query"' in steps.text

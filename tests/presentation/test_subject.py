@@ -4,7 +4,7 @@ import msgspec
 
 from assay.core.manifest import BatchEntry, NegotiatedModel
 from assay.core.model_call import Adjustment
-from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, ProviderPlan
+from assay.core.plan import NO_PARAMETERS, ImportedFile, ImportPlan, ModelPlan, ProviderPlan
 from assay.core.settings import ModelParameters, TokenPrice
 from assay.presentation.subject import batch_words, grading_word, imported_words, model_words, negotiated_words, subject_facts
 from tests.surfaces.run_views import manifest
@@ -115,3 +115,7 @@ def test_a_grader_that_is_called_in_place_of_judges_gives_times_their_name() -> 
     grader = {"kind": "grader", "name": "exact", "grades": True}
     assert grading_word(manifest(plugins=[grader]).plan) == "grader"
     assert grading_word(manifest(plugins=[{**grader, "asks_judges": True}]).plan) == "judge"
+
+
+def test_an_endpoint_that_is_named_alone_has_one_name() -> None:
+    assert model_words(ModelPlan(name="mine", provider="mine", model="mine", parameters=NO_PARAMETERS)) == ("mine",)

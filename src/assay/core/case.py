@@ -45,9 +45,9 @@ class Attachment(msgspec.Struct, frozen=True):
     """Hash of the file's content when a run was prepared; the dataset itself does not contain it."""
 
 
-def attachment_section(attachment: Attachment, text: str) -> str:
+def attachment_section(title: str, text: str) -> str:
     """Build the part of a message that holds an attachment."""
-    return f"Attachment: {attachment.title or attachment.path}\n{text}"
+    return f"Attachment: {title}\n{text}"
 
 
 class Turn(msgspec.Struct, frozen=True):

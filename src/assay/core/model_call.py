@@ -1,6 +1,5 @@
 """Model requests and replies."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +15,23 @@ TRANSIENT_CODES = frozenset({"timeout", "rate_limited", "service_unavailable", "
 
 
 # Requests are values: their hash is the address of a reply in the ledger and in the cache, so that a resumed run finds it.
+class AttachedText(msgspec.Struct, frozen=True):
+    """An attachment with its text, which the messages hold too."""
+
+    path: str
+    title: str
+    kind: str
+    text: str
+
+
+class RecordInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a candidate may know of a record besides the messages: no reference, rubric or note."""
+
+    id: str
+    metadata: JsonObject = {}
+    attachments: tuple[AttachedText, ...] = ()
+
+
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request to a model: graders create it, the engine sends it."""
 
@@ -33,10 +49,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the answer to the same request; each has an address of its own."""
     may_fail: bool = False
     """The grader can do without a reply: a call that fails for good gives it a FailedReply."""
-    record: Case | None = None
-    """Record that the candidate is asked about, for endpoints and functions that read more of it than the messages."""
-    attachments: Mapping[str, str] = {}
-    """Texts of the record's attachments by path; the messages hold them too."""
+    record: RecordInput | None = None
+    """Record that the candidate is asked about, for endpoints that are sent more of it than the messages."""
 
 
 class GraderRequest(ModelRequest, frozen=True, kw_only=True):

@@ -103,10 +103,11 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         return url
 
     def is_own_host(self, host: str) -> bool:
-        """Return whether the vendor's key is meant for a host."""
-        known = _host_of(self.url)
-        pattern = re.escape(known).replace(re.escape(_REGION_MARK), "[a-z0-9-]+")
-        return bool(host) and (host == self.key_host or (not self.key_host and re.fullmatch(pattern, host) is not None))
+        """Return whether the vendor's key is meant for a host; servers of one's own have no host of a vendor."""
+        if self.key_host or self.is_keyless:
+            return bool(host) and host == self.key_host
+        pattern = re.escape(_host_of(self.url)).replace(re.escape(_REGION_MARK), "[a-z0-9-]+")
+        return bool(host) and re.fullmatch(pattern, host) is not None
 
     @property
     def has_no_address(self) -> bool:

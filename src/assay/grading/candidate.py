@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from assay.core.case import Attachment, Case, Criterion, Message, attachment_section
-from assay.core.model_call import ModelRequest
+from assay.core.model_call import AttachedText, ModelRequest, RecordInput
 from assay.core.open_fields import OpenField, grading_fields, question_fields
 from assay.core.outcome import GradingFailure
 from assay.grading.assignment import GradingAssignment, GradingSettings, choice_task
@@ -78,9 +78,13 @@ def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
         call_id=CALL_ID,
         model=settings.candidate,
         messages=candidate_messages(assignment),
-        record=assignment.case,
-        attachments=assignment.attachments,
+        record=_record_input(assignment.case, assignment.attachments),
     )
+
+
+def _record_input(case: Case, texts: Mapping[str, str]) -> RecordInput:
+    attached = (AttachedText(one.path, one.title or one.path, one.kind, texts.get(one.path, "")) for one in case.attachments)
+    return RecordInput(id=case.id, metadata=case.metadata, attachments=tuple(attached))
 
 
 # Cached, because all records of such a run share one request.
@@ -138,7 +142,7 @@ def _attachment_text(attachment: Attachment, texts: Mapping[str, str]) -> str:
     # Sending the question without its document would give a wrong answer instead of an error.
     if attachment.path not in texts:
         raise GradingFailure("attachment_missing", f"the text of attachment {attachment.path!r} is not available")
-    return attachment_section(attachment, texts[attachment.path])
+    return attachment_section(attachment.title or attachment.path, texts[attachment.path])
 
 
 def _choices(case: Case, settings: GradingSettings) -> str:

@@ -100,6 +100,7 @@ def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> lis
         *_tls_problems(_url(provider)),
         *key_problems(provider, environ),
         *_header_problems(provider, environ),
+        *_stray_key_problems(provider),
     ]
 
 
@@ -112,6 +113,24 @@ def key_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str
     if variable and not key:
         return [f"the environment variable {variable} with the key of provider '{provider.name}' is not set"]
     return []
+
+
+def _stray_key_problems(provider: ProviderPlan) -> list[str]:
+    """List the keys of one vendor that would be sent to another one's host."""
+    host = urlsplit(_url(provider)).hostname or ""
+    hosts = {kind: row.vendor for kind, row in PROVIDERS.items() if row.vendor and row.vendor.is_own_host(host)}
+    # OpenAI's two kinds share a key: the first one names it.
+    owners = {name: kind for kind, row in reversed(PROVIDERS.items()) if row.vendor for name in row.vendor.key_variables()}
+    if not hosts:
+        return []
+    in_headers = (name for value in provider.headers.values() for name in _header_variables(value))
+    used = dict.fromkeys((_key_variable(provider), *in_headers, *template_variables(provider)))
+    right = {name for vendor in hosts.values() for name in vendor.key_variables()}
+    return [
+        f"{name} is the key of {owners[name]}, and {host} is the host of {next(iter(hosts))}; name another variable"
+        for name in used
+        if name in owners and name not in right
+    ]
 
 
 def _tls_problems(url: str) -> list[str]:

@@ -73,6 +73,8 @@ class FunctionModel:
         if not isinstance(returned, str | Reply):
             raise ModelFailure("invalid_reply", f"'{self._name}' returned {type(returned).__name__}, not a text")
         reply = returned if isinstance(returned, Reply) else Reply(text=returned, finish_reason="stop", model=self._name)
+        if reply.steps and not _is_json(reply.steps):
+            raise ModelFailure("invalid_reply", f"'{self._name}' returned steps that are not JSON values")
         # Not every database and file format can hold a NUL or a lone surrogate.
         text = reply.text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
         flags = reply.flags if text == reply.text else (*reply.flags, "replaced_characters")
@@ -89,6 +91,14 @@ def _argument_for(function: Function) -> Callable[[ModelRequest], Any]:
     if name == "ask":
         return lambda ask: ask
     return _prompt if name == "prompt" else lambda ask: msgspec.to_builtins(ask.messages)
+
+
+def _is_json(value: object) -> bool:
+    try:
+        _encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _prompt(ask: ModelRequest) -> str:

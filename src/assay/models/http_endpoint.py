@@ -159,12 +159,11 @@ class EndpointModel:
     def _read(self, reply: HttpReply, received: bytes) -> tuple[HttpResult[Any], EndpointReply]:
         """Read a reply; raises ModelFailure."""
         if not 200 <= reply.status < 300:
-            said = self._reader.error_in(decode_error(received))
-            raise self._transport.rejected(reply, received, said=said)
+            raise self._transport.rejected(reply, received, error=self._reader.error_in(decode_error(received)))
         result = self._transport.result_of(reply, received, takes_text=self._reader.takes_text)
-        said = self._reader.error_in(result.value)
-        if said:
-            raise self._transport.refused({"error": said}, request_id_of(reply.headers))
+        error = self._reader.error_in(result.value)
+        if error is not None:
+            raise self._transport.refused({"error": error}, request_id_of(reply.headers))
         try:
             return result, self._reader.read(result.value)
         except _WrongPath as problem:
@@ -216,7 +215,7 @@ class EndpointModel:
         prompt = messages[users[-1]].content if users else ""
         if "attachments" in self._slots and ask.record is not None:
             for attachment in ask.record.attachments:
-                section = attachment_section(attachment, ask.attachments.get(attachment.path, ""))
+                section = attachment_section(attachment.title, attachment.text)
                 prompt = prompt.replace(f"\n\n{section}", "")
         if len(users) > 1 or {"system", "messages"} & set(self._slots):
             return prompt
@@ -246,12 +245,10 @@ class ReplyReader:
         """Tell whether a reply may be a text instead of JSON: the answer is the whole reply."""
         return not self._answer.steps
 
-    def error_in(self, body: object) -> str:
-        """Return the message of an error; empty without one."""
+    def error_in(self, body: object) -> object:
+        """Return the error, which is a message or an object with one; None without an error."""
         found = self._error.first(body) if self._error else None
-        if found in (None, False, "", 0, [], {}):
-            return ""
-        return found if isinstance(found, str) else _encode(found).decode()
+        return None if found in (None, False, "", 0, [], {}) else found
 
     def read(self, body: object) -> EndpointReply:
         """Read a reply; raises _WrongPath when the answer is not where it should be."""

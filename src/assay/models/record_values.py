@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from assay.core.canonical import JsonObject
 from assay.core.http_template import METADATA, OMITTED, slots_in
 from assay.core.model_call import ModelFailure, ModelRequest
@@ -39,11 +41,7 @@ def record_values(provider: ProviderPlan) -> Callable[[ModelRequest], object] | 
 
 def attachment_values(ask: ModelRequest) -> list[JsonObject]:
     """Return the attachments with their texts."""
-    attached = ask.record.attachments if ask.record else ()
-    return [
-        {"path": one.path, "title": one.title or one.path, "kind": one.kind, "text": ask.attachments.get(one.path, "")}
-        for one in attached
-    ]
+    return [msgspec.structs.asdict(one) for one in (ask.record.attachments if ask.record else ())]
 
 
 def metadata_value(ask: ModelRequest, slot: str) -> Any:

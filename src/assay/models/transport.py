@@ -243,10 +243,10 @@ class Transport:
     def _refused(self, reply: HttpReply) -> ModelFailure:
         return self.rejected(reply, self._explanation(reply))
 
-    def rejected(self, reply: HttpReply, content: bytes, *, said: str = "") -> ModelFailure:
-        """Build the failure for a reply with another status than success; `said` is its message, if the caller has read it."""
-        body = {"message": said} if said else decode_error(content)
-        found = None if said else unexpected_status(reply, content, self.endpoint)
+    def rejected(self, reply: HttpReply, content: bytes, *, error: object = None) -> ModelFailure:
+        """Build the failure for a reply with another status than success; `error` is what the caller has found in it."""
+        body = decode_error(content) if error is None else {"error": error}
+        found = None if error is not None else unexpected_status(reply, content, self.endpoint)
         if found is None:
             return self._scrub.failure(status_failure(self._refusal(reply, body)))
         # The text of a page is not an explanation: what the page is replaces it.

@@ -471,6 +471,8 @@ def _attempt_view(attempt: AttemptLine) -> AttemptView:
     passages = [TextBlock(title=title, text=text, is_code=True) for title, text in texts.items() if text]
     if attempt.applied:
         passages.append(TextBlock(title="Parameters as sent", text=json_text(attempt.applied), is_code=True))
+    if attempt.steps:
+        passages.append(TextBlock(title="Steps before the answer", text=json_text(attempt.steps), is_code=True))
     return AttemptView(
         number=attempt.attempt,
         stage=stage_word(attempt),

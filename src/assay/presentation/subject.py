@@ -180,7 +180,7 @@ def candidate_words(plan: Plan) -> tuple[str, ...]:
 def model_words(model: ModelPlan, *, source: str = "") -> tuple[str, ...]:
     """Return `gpt`, `openai/gpt-6-luna`, `temperature 0`."""
     # The path of a recording says less than the name that it was given.
-    address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay") else ""
+    address = f"{model.provider}/{model.model}" if model.provider not in ("", "replay", model.model) else ""
     # No model was called for a given answer, so these parameters were never sent.
     given: dict[str, object] = {} if source else msgspec.to_builtins(model.parameters)
     # Manifests have them in the order of their names; so has a plan that is not stored yet.

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import RunRequest, RunResult, open_run, run
@@ -178,3 +179,9 @@ def test_an_endpoint_needs_an_entry(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("[mine]", "[http/x]"))
     (problem,) = problems_of(request)
     assert "the provider 'http' needs an entry in providers, with kind: http" in problem
+
+
+def test_an_endpoint_has_its_address_in_its_entry_alone(tmp_path: Path) -> None:
+    request = write(tmp_path, ENTRY.format(url="http://127.0.0.1:9"))
+    (problem,) = problems_of(msgspec.structs.replace(request, base_url="http://127.0.0.1:9/v1"), **ENVIRON)
+    assert problem == "--base-url: the HTTP endpoint 'mine' has its address in url; leave base_url out"

@@ -45,7 +45,7 @@ def examine(
     yield from check_runs_folder(runs_dir)
     yield from examine_proxies(environ)
     # Only providers with an address can be asked.
-    known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if PROVIDERS[provider.kind].vendor}
+    known = {provider.name: provider for provider in (*keyed_providers(environ), *providers) if PROVIDERS[provider.kind].is_remote}
     if is_offline:
         yield DoctorCheck(area="providers", name="none", standing="note", says="skipped (--offline)")
         yield examine_clock(time.time(), [])

@@ -47,7 +47,7 @@ from assay.engine.planning.dataset_inputs import (
 )
 from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
-from assay.engine.planning.providers import BadName, find_provider, is_set, model_plan, provider_kind, split_model, used_providers
+from assay.engine.planning.providers import BadName, find_provider, is_set, model_plan, named_model, provider_kind, used_providers
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
@@ -189,7 +189,7 @@ class _Planner:
         url = self.settings.value.base_url
         if url is None:
             return declared
-        names = {section: self._provider_names(section) for section in ("candidates", "judges")}
+        names = {section: self._provider_names(section, declared) for section in ("candidates", "judges")}
         if len(names["candidates"]) > 1:
             listed = ", ".join(f"'{name}'" for name in names["candidates"])
             self.settings.add(("base_url",), f"one address for the providers {listed}; give each its own base_url in providers")
@@ -199,18 +199,21 @@ class _Planner:
                 self.settings.add(("base_url",), message)
             entry = declared.get(name, ProviderEntry(name=name))
             row = PROVIDERS[provider_kind(entry)]
+            if row.is_described:
+                self.settings.add(("base_url",), f"the HTTP endpoint '{name}' has its address in url; leave base_url out")
+                continue
             if row.vendor is None and not row.price_list:
                 self.settings.add(("base_url",), f"the provider '{name}' is not called over HTTP; leave base_url out")
             declared = {**declared, name: msgspec.structs.replace(entry, base_url=url)}
         return declared
 
-    def _provider_names(self, section: str) -> list[str]:
+    def _provider_names(self, section: str, declared: Mapping[str, ProviderEntry]) -> list[str]:
         """Return the providers that the models of a section name."""
         found: dict[str, None] = {}
         for _, entry in self.settings.models(section):
             # A name without a provider is reported where the models are resolved.
             with suppress(BadName):
-                found[entry.provider or split_model(entry.model).provider] = None
+                found[entry.provider or named_model(entry.model, declared).provider] = None
         return list(found)
 
     def _check_unique(self, section: str, names: Iterable[tuple[Steps, str]]) -> None:

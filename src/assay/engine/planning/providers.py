@@ -113,14 +113,14 @@ def provider_kind(entry: ProviderEntry) -> ProviderKind:
 def is_file_model(text: str, declared: Mapping[str, ProviderEntry]) -> bool:
     """Return True for a model that is a file or a function of this machine; False for an invalid name."""
     try:
-        return provider_kind(find_provider(_named(text, declared).provider, declared)) in {*_FILE_KINDS, FUNCTIONS}
+        return provider_kind(find_provider(named_model(text, declared).provider, declared)) in {*_FILE_KINDS, FUNCTIONS}
     except BadName:
         return False
 
 
 def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, folder: Path) -> ModelPlan:
     """Return the plan of a model; a recording's path is relative to `folder`. Raises BadName."""
-    named = ModelName(entry.provider, entry.model) if entry.provider else _named(entry.model, declared)
+    named = ModelName(entry.provider, entry.model) if entry.provider else named_model(entry.model, declared)
     provider = find_provider(named.provider, declared)
     is_recording = provider_kind(provider) in _FILE_KINDS
     parameters = stated(ModelParameters(**{name: getattr(entry, name) for name in _PARAMETERS}))
@@ -133,7 +133,7 @@ def model_plan(entry: ModelEntry, declared: Mapping[str, ProviderEntry], *, fold
     )
 
 
-def _named(text: str, declared: Mapping[str, ProviderEntry]) -> ModelName:
+def named_model(text: str, declared: Mapping[str, ProviderEntry]) -> ModelName:
     """Split a model's name; an HTTP endpoint alone is a model of its own name."""
     entry = declared.get(text)
     return ModelName(text, text) if entry is not None and provider_kind(entry) == HTTP_ENDPOINT else split_model(text)

@@ -176,7 +176,7 @@ def _files_or_runs(context: click.Context, typed: str) -> list[CompletionItem]:
 
 def _models(context: click.Context, typed: str) -> list[CompletionItem]:
     """Suggest models of the newest runs, models without a key, and providers."""
-    providers = (f"{kind}/" for kind in get_args(ProviderKind) if kind not in ("scripted", "local", "function"))
+    providers = (f"{kind}/" for kind in get_args(ProviderKind) if kind not in ("scripted", "local", "function", "http"))
     known = dict.fromkeys([*_models_of_runs(context), *providers, *ALWAYS])
     return [CompletionItem(name) for name in known if name.startswith(typed)]
 
