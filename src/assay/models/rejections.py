@@ -221,12 +221,8 @@ def _patterns(request: RejectedRequest) -> dict[str, str]:
     """Build the pattern of each parameter's names in messages."""
     patterns = {REPLY_FORMAT: _WORDS[REPLY_FORMAT]} if request.has_format else {}
     for name, sent in request.names.items():
-        is_known = name in _WORDS or name in ModelParameters.__struct_fields__
-        patterns[name] = (
-            f"{_spelled(sent)}|{_WORDS.get(name) or _spelled(name)}"
-            if is_known or not sent.islower() or "_" in sent
-            else _as_name(sent)
-        )
+        is_word = name not in ModelParameters.__struct_fields__ and sent.isalpha() and sent.islower()
+        patterns[name] = _as_name(sent) if is_word else f"{_spelled(sent)}|{_WORDS.get(name) or _spelled(name)}"
     if "reasoning_effort" in patterns and THINKING not in patterns:
         patterns["reasoning_effort"] += _THINKING_EFFORT
     return patterns
