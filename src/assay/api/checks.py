@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,7 +74,9 @@ def probe_models(
     """
     used = os.environ if environ is None else environ
     planned = source if isinstance(source, PlannedRuns) else plan_runs(run_request(source, options), environ=used)
-    return asyncio.run(probe_planned(planned.plans, environ=used))
+    # In a thread of its own, since a notebook has an event loop that is running.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, probe_planned(planned.plans, environ=used)).result()
 
 
 def estimate_cost(planned: PlannedRuns, *, environ: Mapping[str, str] | None = None) -> CostEstimate:

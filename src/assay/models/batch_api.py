@@ -203,16 +203,20 @@ class BatchClient:
         found: list[BatchMatch] = []
         after = ""
         for _ in range(PAGES):
+            # The provider's own clock judges the age of its batches: the date of this reply, not ours.
             listed = await self.transport.get(f"{self.path}?limit=100{after}", decoder=self.page_decoder)
             page: ListedBatches = listed.value
             since = earliest(key, listed.date)
             for batch in page.data:
                 match = self.match(batch, key, is_recent=self.created_at(batch) >= since)
+                # A name of ours is on one batch alone; those of the same size and age are only candidates.
                 if match is not None and match.is_certain:
                     return [match]
                 found += [match] if match is not None else []
+            # The list has the newest first: beyond this age no page can hold ours.
             if not page.has_more or not page.data or self.created_at(page.data[-1]) < since:
                 break
+            # The id comes from the provider and goes into an address.
             after = f"&{self.cursor}={checked_id(page.data[-1].id, self.transport)}"
         return found
 
@@ -222,6 +226,7 @@ class BatchClient:
 
     async def cancel(self, batch_id: str) -> None:
         """Cancel a batch, which may take minutes; requests that are already answered, or in progress, keep their answers."""
+        # The reply says only that it was heard; `look` shows when the batch has ended.
         await self.transport.post(self.transport.head(f"{self.path}/{batch_id}/cancel"), b"", decoder=self.batch_decoder)
 
     async def fetch(self, path: str, sink: "ByteSink") -> None:
@@ -231,6 +236,7 @@ class BatchClient:
     def read(self, line: bytes) -> BatchResult:
         """Parse one line of results; raises MalformedResult."""
         try:
+            # Without an id a line cannot be given to a record; with one, even a failure can.
             found = decode_body(line, self.line_decoder).value
         except UndecodableReply as problem:
             raise MalformedResult(str(problem)) from None
@@ -252,6 +258,7 @@ async def open_batch_client(
     provider: ProviderPlan, model: ModelPlan, *, environ: Mapping[str, str], keep_raw: bool
 ) -> AsyncIterator[BatchClient]:
     """Open a provider's batch client for one model; raises UsageProblem."""
+    # Runs without batches do not load these modules.
     module = import_module(f"assay.models.{_batches(provider.kind).home}")
     endpoint = resolve_endpoint(provider, environ)
     async with open_transport(endpoint, keep_raw=keep_raw) as transport:
@@ -261,6 +268,7 @@ async def open_batch_client(
 
 def checked_id(value: str, transport: Transport) -> str:
     """Return an id that is safe in a path: a provider's id must not lead to another address. Raises ModelFailure."""
+    # `..` would lead out of the list of batches, with the key in the headers.
     if not _ID.fullmatch(value) or ".." in value:
         raise ModelFailure("internal_error", f"'{transport.endpoint.provider}' named something by an id that is none")
     return value
@@ -271,6 +279,7 @@ def earliest(key: BatchKey, date: str) -> float:
 
     A missed batch is paid for twice, and our clock may be wrong: subtract the batch's age from the earlier of both clocks.
     """
+    # Both times are ours, so that their difference holds even if our clock is wrong.
     age = key.now - key.at
     if age < 0:
         # Our clock was set back, so that the age is unknown.

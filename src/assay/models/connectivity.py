@@ -74,6 +74,7 @@ async def _ask_all_pages(endpoint: Endpoint, seconds: float, start: float) -> Co
         **endpoint.headers,
     }
     url = endpoint.at(endpoint.models_path)
+    # Azure's addresses have a query of their own.
     separator = "&" if urlsplit(url).query else "?"
 
     async def request(query: str) -> HttpReply:
@@ -84,6 +85,7 @@ async def _ask_all_pages(endpoint: Endpoint, seconds: float, start: float) -> Co
         async with asyncio.timeout(seconds):
             first = await request("")
             found = _reply_result(endpoint, first, time.perf_counter() - start)
+            # The first page decides whether the provider is well; the names of later ones are only for hints.
             page = read_page(first.body) if first.status == OK else None
             models = list(page.models) if page else []
             for _ in range(MAX_PAGES - 1):
@@ -99,6 +101,7 @@ async def _ask_all_pages(endpoint: Endpoint, seconds: float, start: float) -> Co
 def _scrubbed(endpoint: Endpoint, models: Iterable[ListedModel]) -> tuple[ListedModel, ...]:
     """Return each listed model once, without keys: a server may repeat what it was sent anywhere in its reply."""
     scrubber = KeyScrubber(endpoint.secrets())
+    # Pages may overlap when a model is published between two requests.
     by_id = {model.id: model for model in models}
     return tuple(ListedModel(scrubber.text(model.id), model.retires, scrubber.text(model.replacement)) for model in by_id.values())
 

@@ -37,6 +37,7 @@ class FunctionModel:
         self._name = model.model
         self._function: Function = context.functions[model.name]
         self._timeout = context.provider.timeout
+        # Found once, since inspecting a signature is slow.
         self._argument = _argument_for(self._function)
 
     async def reply(self, ask: ModelRequest) -> Reply:
@@ -61,12 +62,14 @@ class FunctionModel:
             raise ModelFailure("timeout", f"'{self._name}' did not return within {self._timeout:g} seconds") from None
         except GradingFailure as failure:
             raise ModelFailure(failure.code, shorten(failure.message)) from None
+        # The function's own exception decides what may be done: a timeout or a lost connection inside it may pass.
         except ThirdPartyError as failure:
             names = (kind.__name__ for kind in type(failure.problem).__mro__)
             code = next((EXCEPTION_CODES[name] for name in names if name in EXCEPTION_CODES), error_code)
             raise ModelFailure(code, shorten(f"'{self._name}' raised {failure}")) from failure.problem
 
     def _reply_of(self, returned: object) -> Reply:
+        # None would become the text 'None', and be graded.
         if not isinstance(returned, str | Reply):
             raise ModelFailure("invalid_reply", f"'{self._name}' returned {type(returned).__name__}, not a text")
         reply = returned if isinstance(returned, Reply) else Reply(text=returned, finish_reason="stop", model=self._name)
@@ -79,6 +82,7 @@ class FunctionModel:
 def _argument_for(function: Function) -> Callable[[ModelRequest], Any]:
     """Choose the function's argument by the name of its parameter; the default is the messages."""
     try:
+        # Some callables in C have no signature.
         name = next(iter(inspect.signature(function).parameters), "")
     except (TypeError, ValueError):
         name = ""
@@ -96,7 +100,9 @@ async def _call_function(function: Function, arguments: tuple[object, ...]) -> A
     if _is_async(function):
         returned = function(*arguments)
     else:
+        # A plain function may block for seconds: the event loop has other calls to look after.
         returned = await _in_thread(lambda: function(*arguments))
+    # A plain function may return a coroutine, as a lambda around an async one does.
     if not isinstance(returned, Awaitable):
         return returned
     with ThirdPartyCode():
@@ -126,5 +132,6 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
         else:
             resolve(future.set_result, returned)
 
+    # The context goes along, with the traces of the caller's libraries; a hanging call must not keep the process alive.
     threading.Thread(target=copy_context().run, args=(work,), name="assay-function", daemon=True).start()
     return await future

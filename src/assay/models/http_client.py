@@ -50,6 +50,7 @@ class HttpConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self._loop = asyncio.get_running_loop()
         self._reply: asyncio.Future[HttpReply] | None = None
+        # Made on first use: most connections of a short run carry one request and are never examined.
         self._poller: select.poll | None = None
         self._parser = HttpResponseParser(self)
         # As lenient as browsers with servers that end lines in non-standard ways: the answer is paid for.
@@ -64,17 +65,20 @@ class HttpConnection(asyncio.Protocol):
             # Closed between dialing and this call: no event would wake the waiting caller.
             raise ExchangeFailed("service_unavailable", "the connection was closed before the request was sent")
         reply: asyncio.Future[HttpReply] = self._loop.create_future()
+        # From here on bytes are an answer, and no longer a reason to close.
         self._reply = reply
         self._transport.write(request)
         try:
             return await reply
         finally:
             self._reply = None
+            # A cancelled or expired exchange leaves a reply under way, which the next request would get.
             self.is_reusable = self.is_reusable and self._is_whole
             self._reset()
 
     def is_quiet(self) -> bool:
         """Return whether there is nothing to be read or sent."""
+        # The event loop may not have read yet what has arrived, and an end of the stream is readable too: ask the system.
         descriptor = self._descriptor
         if not hasattr(select, "poll"):  # Windows, where `select` takes every number.
             return select.select([descriptor], [descriptor], [], 0) == ([], [descriptor], [])
@@ -90,6 +94,7 @@ class HttpConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close at once."""
         self.is_reusable = False
+        # Not `close`, which would first wait for the rest of a request that nobody reads any more.
         self._transport.abort()
 
     def _reset(self) -> None:
@@ -105,11 +110,13 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the open transport."""
         self._transport = cast("asyncio.Transport", transport)
+        # Kept as a number, since it is needed before every request.
         self._descriptor = transport.get_extra_info("socket").fileno()
 
     def data_received(self, data: bytes) -> None:
         """Parse the next bytes of a reply."""
         if self._reply is None:
+            # Nobody has asked: these bytes must never meet a request.
             self.close()
             return
         # The parser reports endless headers and trailers to no callback; count them here so that they cannot fill the memory.
@@ -146,6 +153,7 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Stop reusing the connection: the server has closed its side."""
+        # A reply without a length is not whole yet: `connection_lost` ends it, and knows whether the end was clean.
         self.is_reusable = False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -170,6 +178,7 @@ class HttpConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Store a header; a trailer is only counted."""
         self._header_bytes += len(name) + len(value)
+        # The first value counts: proxies on the way append theirs.
         if not self._status and self._header_bytes <= MAX_HEAD_BYTES:
             self._headers.setdefault(name.decode("latin-1").lower(), value.decode("utf-8", "replace"))
 
@@ -178,6 +187,7 @@ class HttpConnection(asyncio.Protocol):
         self._unreported_bytes = 0
         if not self._is_whole:
             self._status = self._parser.get_status_code()
+            # `isdecimal` also takes digits of other scripts, which `int` reads; the parser has refused them before.
             length = self._headers.get("content-length", "")
             # Refuse an oversized body by its announced length, without waiting for it.
             self._body_bytes = int(length) if length.isdecimal() and int(length) > self.max_bytes else 0
@@ -185,6 +195,7 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         """Store a part of the body."""
         self._unreported_bytes = 0
+        # The body of an unrequested reply after this one belongs to nobody.
         if self._is_whole:
             return
         self._body_bytes += len(body)
@@ -200,12 +211,15 @@ class HttpConnection(asyncio.Protocol):
         if self._is_whole:
             return
         if self._status < 200:
+            # The reply itself follows; a thousand of these are bounded by the deadline, and each by the limit on headers.
             self._reset()
             return
         self._is_whole = True
         # The reply came before the whole request was sent: the rest would be taken for the next request.
         is_sent = not self._transport.get_write_buffer_size()
         self.is_reusable = self.is_reusable and is_sent and self._parser.should_keep_alive()
+
+    # The caller may have been cancelled, or the deadline may have passed: the first outcome counts.
 
     def _succeed(self) -> None:
         if self._reply is not None and not self._reply.done():
@@ -248,9 +262,11 @@ class Dialer:
                 if remaining:
                     attempts.add(asyncio.create_task(self._open(remaining.pop(0))))
                 wait = HEAD_START if remaining else None
+                # A host whose first address hangs (IPv6 behind a broken router) must not cost a whole deadline.
                 done, _ = await asyncio.wait(attempts, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
                 for attempt in done:
                     attempts.remove(attempt)
+                    # The last failure is the one that is raised: all addresses were tried by then.
                     if attempt.exception() is None or not (remaining or attempts):
                         return attempt.result()
         finally:
@@ -268,12 +284,15 @@ class Dialer:
         now, lookup = asyncio.get_running_loop().time(), self._lookup
         is_old = lookup is not None and lookup.done() and (lookup.exception() or now - self._looked_up_at > RESOLVED_SECONDS)
         if lookup is None or is_old:
+            # A failed lookup is not kept: the network may be back for the next attempt.
             lookup = self._lookup = asyncio.create_task(_resolve(self._first))
             self._looked_up_at = now
+        # A caller that is cancelled must not take the lookup from the others.
         return await asyncio.shield(lookup)
 
     async def _open(self, address: str) -> HttpConnection:
         """Open a connection to one address, with TLS and the proxy as configured."""
+        # Over plain HTTP the proxy gets the whole address in each request instead.
         if self._proxy is not None and self._target.scheme == "https":
             return await self._open_tunnel(self._proxy, address)
         transport = await self._open_transport(address, self._protocol)
@@ -287,12 +306,14 @@ class Dialer:
             await cast("_Tunnel", transport.get_protocol()).open_to(self._target, proxy)
             connection = self._protocol()
             loop, name = asyncio.get_running_loop(), self._target.hostname
+            # The certificate must be the provider's, not the proxy's: the key goes through here.
             inner = await loop.start_tls(transport, connection, self._tls(), server_hostname=name)
         finally:
             if inner is None:
                 transport.abort()
         if inner is None:
             raise ExchangeFailed("service_unavailable", "the proxy closed the connection")
+        # `start_tls` does not call it.
         connection.connection_made(inner)
         return connection
 
@@ -333,6 +354,7 @@ class _Tunnel(asyncio.Protocol):
         version, _, status = first.partition(" ")
         if not version.startswith("HTTP/1.") or not status.startswith("200"):
             raise ExchangeFailed("service_unavailable", f"the proxy gives no connection: {status or version}")
+        # Bytes before the handshake are not the provider's, whoever sent them.
         if rest.partition("\r\n\r\n")[2]:
             raise ExchangeFailed("service_unavailable", "the proxy speaks for the provider")
 
@@ -401,6 +423,7 @@ class Deadlines:
     def set(self, connection: HttpConnection, at: float) -> None:
         """Set the deadline of the exchange that starts on a connection."""
         self._deadlines[connection] = at
+        # One timer for all calls: a timer for each would be set and cancelled a thousand times to fire once.
         if self._timer is None or at < self._timer.when():
             self._wait_until(at)
 
@@ -459,6 +482,7 @@ class HttpTransfer(HttpConnection):
         reply: asyncio.Future[HttpReply] = self._loop.create_future()
         self._reply = reply
         self._extend_deadline()
+        # In a task of its own: a server may refuse before the whole body is there, and that is the answer.
         sending = asyncio.create_task(self._send(request))
         try:
             return await reply
@@ -470,6 +494,7 @@ class HttpTransfer(HttpConnection):
 
     async def _send(self, request: Iterable[bytes]) -> None:
         for piece in request:
+            # Without it a file of 200 MB would be in the buffer of the transport.
             await self._may_write.wait()
             if self._transport.is_closing():
                 return
@@ -498,6 +523,7 @@ class HttpTransfer(HttpConnection):
         super().data_received(data)
 
     def _store_body(self, body: bytes) -> None:
+        # An error's text must not end up in the file of the results.
         if self._sink is not None and 200 <= self._status < 300:
             self._sink(body)
         elif len(self._body) + len(body) <= MAX_REPLY_BYTES:
@@ -543,6 +569,7 @@ class HttpPool:
         sent = {"host": f"Host: {authority_of(target)}", **{name.lower(): f"{name}: {value}" for name, value in headers.items()}}
         lines = list(sent.values())
         if self._proxy is not None and target.scheme == "http":
+            # A proxy needs the whole address, and its login in each request.
             path = f"http://{authority_of(target)}{path}"
             lines += proxy_authorization(self._proxy)
         return "\r\n".join((f"{method} {path} HTTP/1.1", *lines, "")).encode()
@@ -575,6 +602,7 @@ class HttpPool:
 
         Raises what `send` raises; the deadline limits the time without progress.
         """
+        # Transfers are rare and long: a connection of the pool would be lost to the calls for minutes.
         dialer = Dialer(urlsplit(self._url), self._proxy, protocol=HttpTransfer)
         try:
             async with asyncio.timeout(self._seconds):
@@ -614,5 +642,6 @@ class HttpPool:
             connection = self._idle.pop()
             if connection.is_reusable and now - connection.idle_since < IDLE_SECONDS and connection.is_quiet():
                 return connection
+            # Closed by the server, too old, or with bytes that nobody asked for: a request on it would be lost or misread.
             connection.close()
         return None

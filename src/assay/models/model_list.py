@@ -59,6 +59,7 @@ def read_page(body: bytes) -> ModelPage | None:
         decoded = decode_body(body, _DECODER).value
     except UndecodableReply:
         return None
+    # Together's list has no object around it.
     entries = decoded if isinstance(decoded, list) else _first_list(decoded, ("data", "models"))
     if entries is None:
         return None
@@ -68,6 +69,7 @@ def read_page(body: bytes) -> ModelPage | None:
 
 def nearest_names(name: str, models: Iterable[ListedModel]) -> list[str]:
     """Return the listed names that are most like a name, the likest first."""
+    # Vendors disagree on capitals, and users copy names from pages of other vendors.
     by_lower = {model.id.lower(): model.id for model in models}
     return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=_NEAREST, cutoff=_LIKENESS)]
 
@@ -81,6 +83,7 @@ def _first_list(decoded: object, names: Iterable[str]) -> list[object] | None:
 
 def _read_models(entries: Iterable[object]) -> Iterator[ListedModel]:
     for entry in entries:
+        # One odd entry must not hide the others: the list is only for hints.
         if isinstance(entry, Mapping) and (name := _text(entry, ("id", "name", "model"))):
             yield ListedModel(name.removeprefix(_RESOURCE), _retirement(entry), _text(entry, _REPLACEMENTS))
 
@@ -98,12 +101,14 @@ def _retirement(entry: Mapping[object, object]) -> date | None:
 def _date(value: object) -> date | None:
     """Read a date from a text, from seconds since 1970, or from an object with one for inference."""
     if isinstance(value, Mapping):
+        # Azure retires a model for fine-tuning on another day.
         return _date(value.get("inference"))
     try:
         if isinstance(value, str) and (match := _DATE.match(value)):
             return date(*map(int, match.groups()))
         if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
             return datetime.fromtimestamp(value, UTC).date()
+    # A date that is none is no reason to lose the model.
     except (ValueError, OverflowError, OSError):
         return None
     return None
@@ -111,6 +116,7 @@ def _date(value: object) -> date | None:
 
 def _next_query(decoded: Mapping[object, object]) -> str:
     """Return the query of the next page, by Anthropic's cursor or Google's token."""
+    # Both are the provider's texts, and go into an address.
     token, last = decoded.get("nextPageToken"), decoded.get("last_id")
     if isinstance(token, str) and token:
         return f"pageToken={quote(token, safe='')}"

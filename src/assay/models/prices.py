@@ -58,6 +58,7 @@ def pricing(
     if not is_paid(provider):
         return _nothing
     if model.price is not msgspec.UNSET:
+        # The user knows the contract with the provider better than any list, and it needs no extra.
         own = _own_tariff(model.price, is_batch=is_batch)
         return lambda reply: usage_cost(own, reply.usage)
     url = _priced_url(provider, environ)
@@ -75,6 +76,7 @@ def pricing(
         period = int(clock() // PRICE_SECONDS)
         if period != known:
             known, tariff = period, look_up(period)
+        # Still None where the list has lost the model meanwhile: an old price would be a guess.
         return None if tariff is None else usage_cost(tariff, reply.usage)
 
     return cost
@@ -102,6 +104,7 @@ def tariff_of(
 
 def _own_tariff(price: TokenPrice, *, is_batch: bool) -> Tariff:
     """Build the tariff of a price that the user set."""
+    # Without a price of its own a cached token costs what others cost, so that no cost is too low.
     cached = price.input if price.cached is None else price.cached
     rates = TokenRates(-1, price.input / _MILLION, cached / _MILLION, price.output / _MILLION, price.output / _MILLION)
     tariff = Tariff((rates,))
@@ -125,6 +128,7 @@ def usage_cost(tariff: Tariff, usage: Usage) -> float | None:
     rates = tariff.rates[-1] if len(tariff.rates) == 1 else next(rates for rates in tariff.rates if input_tokens > rates.above)
     cost = input_tokens * rates.input + output_tokens * rates.output + tariff.per_request
     if usage.cached_tokens:
+        # Cached tokens are part of the input; some servers report more of them than of all.
         cost += min(usage.cached_tokens, input_tokens) * (rates.cached - rates.input)
     if usage.reasoning_tokens:
         cost += min(usage.reasoning_tokens, output_tokens) * (rates.reasoning - rates.output)
@@ -148,6 +152,7 @@ def _halved(tariff: Tariff) -> Tariff:
 
 def _listed_tariff(url: str, model: str, *, at: datetime, **context: object) -> Tariff | None:
     try:
+        # The extra takes longer to import than most commands run.
         library = import_module("genai_prices")
     except ImportError:
         return None
@@ -175,6 +180,7 @@ def _priced_url(provider: ProviderPlan, environ: Mapping[str, str]) -> str | Non
         return row.price_list
     if row.vendor is None or endpoint_problems(provider, environ):
         return None
+    # A gateway or a server of one's own has no list price, whatever the model is called there.
     url = resolve_endpoint(provider, environ).url
     return url if _is_public(urlsplit(url).hostname or "") else None
 

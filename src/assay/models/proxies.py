@@ -16,6 +16,7 @@ def proxy_of(target: SplitResult, environ: Mapping[str, str]) -> str:
     """Return the address of the proxy for a host; empty when it is reached directly."""
     excluded = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     port = target.port or (443 if target.scheme == "https" else 80)
+    # Exceptions come first, as everywhere: a host inside must not be told to the proxy.
     if any(_covers(entry, target.hostname or "", port) for entry in re.split(r"[,\s]+", excluded)):
         return ""
     return _proxy(f"{target.scheme}_proxy", environ) or _proxy("all_proxy", environ)
@@ -50,6 +51,7 @@ def _covers(entry: str, host: str, port: int) -> bool:
     if name == "*":
         return True
     address = _address(host)
+    # Never by its end, as names are: 10.0.0.1 is not below 0.0.1.
     if address is not None:
         return _holds(name, address)
     # A leading dot or star and a trailing dot make no difference.

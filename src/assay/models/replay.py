@@ -50,6 +50,7 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
     """Open the provider; a file of replies is read when its model is created."""
 
     def make(model: ModelPlan) -> ReplayModel:
+        # Read again, although it was checked when the run was planned: the file may have changed since.
         recording = read_recording(Path(model.model))
         if recording.problems:
             raise UsageProblem(recording.problems[0])
@@ -75,6 +76,7 @@ def read_recording(path: Path) -> Recording:
     except OSError as problem:
         raise SourceUnreadable(f"the recorded replies '{path}' cannot be read: {problem.strerror}") from None
     for number, line in enumerate(lines, 1):
+        # Empty lines are what editors and shells leave at the end.
         flaw = _add(line, replies) if line.strip() else ""
         if flaw:
             problems.append(f"line {number} of the recorded replies '{path}' {flaw}")
@@ -97,6 +99,7 @@ def _add(raw: bytes, replies: dict[Key, Reply]) -> str:
     if not hashes:
         return "has neither messages_sha256 nor request_sha256"
     for sha256, sample in hashes:
+        # The first reply counts: a recording with retries has the answer that the run had graded first.
         replies.setdefault((sha256, line.model, sample), reply)
         replies.setdefault((sha256, "", sample), reply)
     return ""
@@ -114,7 +117,9 @@ class ReplayModel:
     async def reply(self, ask: ModelRequest) -> Reply:
         """Return the recorded reply; raises ModelFailure, with the request's hash, when there is none."""
         sha256 = messages_sha256(ask.messages)
+        # The whole request is the more exact address; its hash already includes the sample.
         for address, sample in ((self._request_sha256(ask), 0), (sha256, ask.sample)):
+            # A line for this model alone goes before one for any.
             for model in (self._name, ""):
                 if (address, model, sample) in self._replies:
                     return self._replies[address, model, sample]

@@ -22,6 +22,7 @@ class BodyWriter:
     """Writer of bodies that differ in their messages only."""
 
     def __init__(self, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> None:
+        # Parameters and a judge's schema are the same for thousands of requests: encoded once, they are copied as bytes.
         head = _encode(before)[:-1]
         self._head = head + (b"," if before else b"") + _encode(name) + b":"
         self._after = _encode(after)
@@ -55,6 +56,7 @@ def request_addressing(
 ) -> Callable[[ModelRequest], str]:
     """Build `request_sha256` for many requests to one model; some libraries take their hosts from `environ`."""
     route = (provider.kind, provider.name, provider.base_url, model.model, model.parameters)
+    # Everything that is the same for all requests to a model is hashed once, and the state copied.
     described, record_of = _endpoint(provider)
     prefix = hashlib.sha256(_encode_key((*route, *_hosts(provider, environ), *described)))
     schema: JsonObject | None = None

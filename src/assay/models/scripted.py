@@ -47,6 +47,7 @@ def judge_script(name: str) -> Callable[[ModelRequest], str]:
         blocks = {match["name"]: match["text"] for match in _BLOCK.finditer(ask.messages[-1].content if ask.messages else "")}
         members: JsonObject = (ask.reply_schema or {}).get("properties", {})
         if "winner" in members:
+            # The question compares two answers, which only the schema of the reply tells.
             winner = _winner(blocks, ask, points=points, is_first=name == "first")
             return msgspec.json.encode({"winner": winner, "justification": f"The script prefers {winner}."}).decode()
         five = points(blocks, ask)
@@ -60,6 +61,7 @@ def _winner(blocks: Blocks, ask: ModelRequest, *, points: Points, is_first: bool
     if is_first:
         return "first"
     first, second = (points({**blocks, "answer": blocks.get(name, "")}, ask) for name in ("first", "second"))
+    # The same grade for both is a tie: anything else would be a liking for a place.
     return "tie" if first == second else "first" if first > second else "second"
 
 
@@ -67,6 +69,7 @@ def _value(member: Mapping[str, object], five: int) -> Any:
     match member.get("type"), member.get("enum"):
         case "boolean", _:
             return five >= _MET
+        # Before other integers: 0 and 1 are no scale of points.
         case "integer", [0, 1]:
             return int(five >= _MET)
         case "integer", _:
@@ -87,18 +90,21 @@ def _words(text: str) -> set[str]:
 
 def _answer(blocks: Blocks) -> str:
     answer = blocks.get("answer", "").strip()
+    # The prompt says so of an empty answer, and its words must not count as one.
     return "" if answer == _EMPTY else answer
 
 
 def _sound(blocks: Blocks, ask: ModelRequest) -> int:
     del ask
     wanted = _words(next((text for name in _STANDARDS if (text := blocks.get(name))), ""))
+    # Sets: an answer that repeats a word gets no more for it, and length does not count.
     share = len(wanted & _words(_answer(blocks))) / len(wanted) if wanted else 0.0
     return 1 + sum(share >= step for step in _STEPS)
 
 
 def _flaky_judge(blocks: Blocks, ask: ModelRequest) -> int:
     """Grade as the sound judge does, but change from one sample to the next."""
+    # From the messages, so that the same run gives the same faults again.
     chance = int(messages_sha256(ask.messages)[:8], 16) * (2 * ask.sample + 1) >> 5
     return _sound(blocks, ask) if not ask.sample else 1 + chance % 5
 
@@ -178,8 +184,10 @@ class ScriptedModel:
 
     async def reply(self, ask: ModelRequest) -> Reply:
         """Return the next answer; raises ModelFailure when the script has one."""
+        # Before the answer: a test wants to see the request that failed.
         self.asks.append(ask)
         result = self._script(ask)
+        # A script may be a coroutine, as that of a slow model is.
         answer = result if isinstance(result, str | Reply | ModelFailure) else await result
         if isinstance(answer, ModelFailure):
             raise answer
@@ -195,6 +203,7 @@ def _reply(ask: ModelRequest, text: str, *, model: str) -> Reply:
 
 
 def _in_order(answers: Sequence[Answer]) -> Script:
+    # One list for all requests: calls that run side by side take its answers in the order in which they begin.
     remaining = iter(answers)
 
     def script(ask: ModelRequest) -> Answer:
@@ -290,6 +299,7 @@ def _flaky(times: str) -> Script:
     seen: Counter[str] = Counter()
 
     def script(ask: ModelRequest) -> Answer:
+        # By the messages: each request fails so often, whatever runs beside it.
         address = messages_sha256(ask.messages)
         seen[address] += 1
         is_failing = seen[address] <= int(times)

@@ -57,6 +57,7 @@ def decode_body(body: bytes, decoder: "msgspec.json.Decoder[_Value]") -> Decoded
     try:
         return DecodedReply(decoder.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # A byte order mark, a lone surrogate or an odd optional member may spoil it for the fast decoder: the answer is paid for.
         pass
     value, has_replaced = _read_strictly(body)
     try:
@@ -75,6 +76,7 @@ def decode_error(body: bytes) -> Any:
 
 def _read_strictly(body: bytes) -> tuple[Any, bool]:
     document = parse_json(body)
+    # Flaws that lose nothing, such as a name that is there twice, are no reason to refuse an answer.
     fatal = next((flaw for flaw in document.flaws if flaw.fatal), None)
     if fatal is not None:
         raise UndecodableReply(fatal.message if body.strip() else "it is empty")
@@ -94,6 +96,7 @@ def _typed(value: object, kind: object) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError:
+        # Only what is optional may be dropped: without its answer a reply is none.
         if not isinstance(value, dict) or not any(name in value for name in _OPTIONAL):
             raise
     return msgspec.convert({name: member for name, member in value.items() if name not in _OPTIONAL}, kind, strict=False)
@@ -176,8 +179,10 @@ class Transport:
         try:
             reply = await self._pool.send(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         except (ExchangeFailed, OSError) as problem:
+            # `from None`: the exception's own text could hold an address with a password.
             raise self._scrub.failure(self._network_failure(problem)) from None
         if not 200 <= reply.status < 300:
+            # Redirects too: they are not followed, so that no key reaches a host that it was not meant for.
             raise self._refused(reply)
         return self._decoded(reply, self._content(reply), decoder)
 
@@ -211,8 +216,10 @@ class Transport:
 
     async def download(self, path: str, sink: Callable[[bytes], object]) -> None:
         """Stream a path's content to the sink; raises ModelFailure."""
+        # Files of results are JSON Lines, and some servers refuse to send them as `application/json`.
         head = self._pool.head("GET", self.endpoint.at(path), {**self._headers, "Accept": "*/*"})
         reply = await self._transfer((head + b"\r\n",), sink=sink)
+        # The sink has got the bytes as they came, so that packed ones would be taken for results.
         named = reply.headers.get("content-encoding", "identity").strip().lower()
         if named not in ("identity", ""):
             raise self._malformed(f"it is encoded as {self._scrub.beginning(named, 40)!r}, which was not asked for", reply)
@@ -302,6 +309,7 @@ class Transport:
 
     def _network_failure(self, problem: ExchangeFailed | OSError) -> ModelFailure:
         provider, seconds = self.endpoint.provider, self.endpoint.timeout
+        # The system's own ETIMEDOUT is a connection that failed, and has an errno; a deadline of ours has none.
         if isinstance(problem, TimeoutError) and problem.errno is None:
             return ModelFailure("timeout", f"'{provider}' gave no whole answer in {seconds:g} s")
         if isinstance(problem, ExchangeFailed):
@@ -323,12 +331,14 @@ class Transport:
         # 32 added to the window size: zlib detects gzip or zlib by the header.
         inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS + 32)
         try:
+            # One byte more than allowed tells a bomb from a reply that just fits, without unpacking it.
             content = inflate.decompress(reply.body, MAX_REPLY_BYTES + 1)
         except zlib.error as problem:
             raise self._malformed(f"its compression is broken ({problem})", reply) from None
         if len(content) > MAX_REPLY_BYTES:
             message = f"the reply of '{self.endpoint.provider}' is larger than {MAX_REPLY_BYTES >> 20} MiB when it is unpacked"
             raise ModelFailure("reply_too_large", message, http_status=reply.status)
+        # Half a stream decompresses without an error, and half an answer must not be graded.
         if not inflate.eof:
             raise self._malformed("its compression is broken (the stream ends too early)", reply)
         return content
@@ -364,6 +374,7 @@ class KeyScrubber:
     def __init__(self, secrets: Iterable[str]) -> None:
         found = {secret for secret in secrets if len(secret) >= MIN_SECRET}
         forms = {form for secret in found if is_distinctive(secret) for form in forms_of(secret)}
+        # The longest first: a key that begins like another one would leave its rest behind.
         by_length = sorted(forms, key=len, reverse=True)
         # `none` and `test` are words: they are replaced only where they are used as a key.
         words = sorted((secret for secret in found if not is_distinctive(secret)), key=len, reverse=True)
@@ -387,6 +398,7 @@ class KeyScrubber:
         if len(text) <= searched:
             return self.text(text)[:length]
         scrubbed = self.text(text[:searched])
+        # The end of what was searched may be the beginning of a key.
         return scrubbed[: max(0, len(scrubbed) - self._longest)]
 
     def value(self, value: object) -> Any:

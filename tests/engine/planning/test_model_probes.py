@@ -289,6 +289,19 @@ def test_a_script_probes_a_dataset_with_a_model(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_notebook_with_a_running_loop_can_probe(tmp_path: Path) -> None:
+    run_file = tmp_path / "run.yaml"
+    record = {"record_id": "1", "input": {"prompt": "2 + 2?"}}
+    dataset = {"dataset_id": "d", "dataset_version": "1", "schema_version": "1.0", "records": [record]}
+    (tmp_path / "d.json").write_text(json.dumps(dataset), encoding="utf-8")
+    run_file.write_text("datasets: [d.json]\ncandidates: [scripted/echo]\njudges: [scripted/judge-4]\n", encoding="utf-8")
+
+    async def cell() -> list[ModelProbe]:
+        return api.probe_models(run_file, environ={})
+
+    assert [probe.name for probe in asyncio.run(cell())] == ["scripted/echo", "scripted/judge-4"]
+
+
 def test_doctor_says_how_many_models_a_provider_lists() -> None:
     with vendor(openai) as (url, _):
         environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}

@@ -93,7 +93,11 @@ def test_what_exists_is_left_alone_and_nothing_is_written_beside_it(folder: Path
 @pytest.mark.parametrize(
     ("model", "hint"),
     [
-        ("opnai/gpt", "did you mean 'openai'?"),
+        (
+            "opnai/gpt",
+            "did you mean 'openai'? for another server add an entry with its base_url to providers, use --base-url, "
+            "or write litellm/opnai/MODEL",
+        ),
         ("gpt-5", "did you mean openai/gpt-5?"),
     ],
 )

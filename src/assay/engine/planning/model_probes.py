@@ -72,6 +72,7 @@ async def probe_models(plans: Sequence[Plan], *, environ: Mapping[str, str]) -> 
     # Several candidates share their judges, which are probed once.
     subjects = {(subject.model.name, subject.role): subject for plan in plans for subject in _subjects(plan)}
     called = {subject.provider.name: subject.provider for subject in subjects.values() if PROVIDERS[subject.provider.kind].vendor}
+    # Free, and once per provider, however many of its models are probed.
     lists = await asyncio.gather(*(ask_for_models(provider, environ=environ) for provider in called.values()))
     by_provider = dict(zip(called, lists, strict=True))
     slots = asyncio.Semaphore(CONCURRENCY)
@@ -123,6 +124,7 @@ async def _ask(subject: _Subject, environ: Mapping[str, str]) -> _Answer:
             model = maker(subject.model)
             negotiator = negotiator_of(model)
             if negotiator is not None:
+                # As in a run, which stops at a refused setting instead of going on without it.
                 negotiator.is_strict = subject.is_strict
             reply, failure = await _answered(model, _request(subject), subject.provider.name)
             return _Answer(reply=reply, failure=failure, negotiator=negotiator, exchange=exchange_of(model))
@@ -146,6 +148,7 @@ async def _negotiated(model: Model, request: ModelRequest) -> Reply:
         try:
             return await model.reply(request)
         except ModelFailure as failure:
+            # Each refusal taught the negotiator something, so that the next request differs.
             if failure.is_refused_setting or not failure.is_negotiable:
                 raise
     return await model.reply(request)
@@ -174,6 +177,7 @@ def _checks(
     yield _reachable(answer, listed)
     if failure is not None and failure.http_status is None and failure.code in _UNREACHED:
         return
+    # Everything below needs an answer, of whatever status.
     yield _key(subject, answer, listed, environ)
     if failure is None or failure.code not in _REFUSED_KEY:
         yield _model(subject, answer, listed)
@@ -217,6 +221,7 @@ def _key(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, 
 def _model(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None) -> ProbeCheck:
     wanted = subject.model.model
     models = listed.models if listed else ()
+    # Names are compared here because the provider's own suggestion, if any, is only in its words.
     near = nearest_names(wanted, models)
     if answer.reply is not None:
         answered = answer.reply.model
@@ -282,6 +287,7 @@ def _schema(answer: _Answer) -> ProbeCheck:
     """Say how the reply of a judge was requested, and whether a verdict could be read from it."""
     assert answer.reply is not None
     form = answer.negotiator.sent.reply_format if answer.negotiator else "plain"
+    # A provider may accept a schema and ignore it: only a verdict that can be read shows that judging works.
     verdict = read_verdict(answer.reply.text, FIVE_POINT, answer=_ANSWER)
     if isinstance(verdict, UnusableReply):
         hint = "another judge, or a larger max_tokens: a reply that thinking has used up is cut off"
@@ -313,6 +319,7 @@ def _price(subject: _Subject, environ: Mapping[str, str]) -> ProbeCheck:
     tariff = tariff_of(subject.provider, subject.model, environ=environ, at=datetime.now(UTC))
     if tariff is None:
         return _check("price", "note", "not known, so that no cost is reported", PRICES_HINT)
+    # The last rate is that of short requests; others begin above a number of tokens.
     usual = tariff.rates[-1]
     costs = (f"${rate * _PER_MILLION:,.10g}" for rate in (usual.input, usual.output))
     origin = "" if subject.model.price is msgspec.UNSET else ", as set"
@@ -321,6 +328,7 @@ def _price(subject: _Subject, environ: Mapping[str, str]) -> ProbeCheck:
 
 def _retirement(subject: _Subject, models: Sequence[ListedModel]) -> Iterator[ProbeCheck]:
     """Say when the provider retires the model; nothing where its list has no date."""
+    # Only the exact name: an alias may outlive the version that it points to.
     found = next((model for model in models if model.id == subject.model.model), None)
     if found is None or found.retires is None:
         return

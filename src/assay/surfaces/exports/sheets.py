@@ -18,6 +18,9 @@ _PAPER_WIDTH = 240
 """Characters that can still be read when they are on one page side by side."""
 _FAILED = {"bg_color": "#F9DEDC"}
 
+XlsxObject = Any
+"""A workbook or worksheet of XlsxWriter, which is an extra and ships no types."""
+
 
 class SheetColumn(msgspec.Struct, frozen=True):
     """A column of a sheet."""
@@ -31,7 +34,7 @@ class SheetColumn(msgspec.Struct, frozen=True):
 class Sheets:
     """Sheets of one workbook, and the cells of them that had to be cut."""
 
-    def __init__(self, book: Any, *, cut_columns: Sequence[SheetColumn], sheet_rows: int = SHEET_ROWS) -> None:
+    def __init__(self, book: XlsxObject, *, cut_columns: Sequence[SheetColumn], sheet_rows: int = SHEET_ROWS) -> None:
         self._book = book
         self._class = _plain_worksheet(book)
         self._cut_columns = cut_columns
@@ -55,7 +58,7 @@ class Sheets:
         """Return a sheet to write rows on; it must be closed."""
         return Sheet(self, name, columns=columns, row_height=row_height)
 
-    def page(self, name: str) -> Any:
+    def page(self, name: str) -> XlsxObject:
         """Return a sheet of the library."""
         return self._book.add_worksheet(name, worksheet_class=self._class)
 
@@ -68,12 +71,12 @@ class Sheets:
         self._cut.close()
 
 
-def _plain_worksheet(book: Any) -> type:
+def _plain_worksheet(book: XlsxObject) -> type:
     """Return a sheet that writes texts unchanged: in constant memory the library reads `<r>...</r>` as its own markup."""
     # A private name of XlsxWriter: tests/exports pins the behaviour, so that an update that changes it is
     # noticed.
 
-    def plain(sheet: Any, string: str, attributes: Sequence[object] = ()) -> None:
+    def plain(sheet: XlsxObject, string: str, attributes: Sequence[object] = ()) -> None:
         sheet._xml_inline_string(string, preserve=True, attributes=attributes)
 
     return type("PlainWorksheet", (book.worksheet_class,), {"_xml_rich_inline_string": plain})

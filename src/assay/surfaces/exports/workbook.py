@@ -5,14 +5,13 @@ from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 
 from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
 from assay.core.errors import MissingExtra
 from assay.presentation.words import counted
-from assay.surfaces.exports.sheets import SheetColumn, Sheets
+from assay.surfaces.exports.sheets import SheetColumn, Sheets, XlsxObject
 from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
 from assay.surfaces.exports.text_tables import ExportProgress
 
@@ -64,7 +63,7 @@ def _library() -> object:
         raise MissingExtra("XLSX needs XlsxWriter, which is not installed", hint="pip install 'assay[xlsx]'") from problem
 
 
-def _write(run: RunReader, library: Any, *, path: Path, progress: ExportProgress) -> None:
+def _write(run: RunReader, library: XlsxObject, *, path: Path, progress: ExportProgress) -> None:
     settings = {
         # Rows are written through, so that 50,000 records take the memory of one.
         "constant_memory": True,
@@ -86,7 +85,7 @@ def _write(run: RunReader, library: Any, *, path: Path, progress: ExportProgress
         )
 
 
-def _describe(book: Any, run: RunReader) -> None:
+def _describe(book: XlsxObject, run: RunReader) -> None:
     """Set the properties of the file; the only time in it is the run's, so that the same run gives the same file."""
     completed = run.moments["completed_at"] or run.moments["created_at"]
     # XlsxWriter takes times without a zone.
