@@ -5,6 +5,12 @@ from datetime import UTC, datetime
 from assay.models.prices import find_tariff
 from docs.models import NAMES, RECORDED, current, lines, named, outdated, texts
 
+ADDRESSES = {
+    "gpt": "https://api.openai.com/v1",
+    "claude": "https://api.anthropic.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta",
+}
+
 
 def test_every_model_that_a_text_names_is_in_the_list() -> None:
     known = {name for names in lines().values() for name in names}
@@ -25,5 +31,5 @@ def test_a_model_is_replaced_in_one_line() -> None:
 
 def test_the_models_of_the_list_have_a_price() -> None:
     for name in (names[0] for line, names in lines().items() if line != RECORDED):
-        url = "https://api.anthropic.com/v1" if name.startswith("claude") else "https://api.openai.com/v1"
+        url = ADDRESSES[name.partition("-")[0]]
         assert find_tariff(url, name, at=datetime(2026, 11, 19, tzinfo=UTC)) is not None

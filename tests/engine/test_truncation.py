@@ -103,6 +103,7 @@ def test_an_answer_that_ends_at_the_limit_is_truncated_in_the_words_of_each_prov
     assert (summary.truncated.n, summary.labels) == (1, {"answer_truncated": 1})
     (failure,) = api.open_run("r", runs_dir=tmp_path / "runs").failures()
     assert (failure.code, failure.taxonomy_label) == ("answer_truncated", "answer_truncated")
+    assert failure.message.startswith("the answer ended at the output limit")
 
 
 def test_a_model_that_only_thinks_up_to_its_limit_gives_an_error_of_its_own(tmp_path: Path) -> None:

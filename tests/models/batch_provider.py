@@ -428,9 +428,12 @@ class BatchProvider:
             lines += [] if kind == "missing" else [line[:-9] if kind == "malformed" else line]
         return b"".join(line + b"\n" for line in self._mixed(lines))
 
-    def _ask(self, request: Request) -> Json:
+    def _ask(self, request: Request) -> "Json | Refused":
         body = json.loads(request.body)
         self.live.append(body)
+        rejection = self.reject(body)
+        if rejection is not None:
+            return Refused(400, rejection["error"]["message"])
         return _completion(request.path, body, self.answer(body))
 
 

@@ -182,3 +182,34 @@ def test_strict_parameters_allow_another_name_of_the_same_limit() -> None:
     negotiator.is_strict = True
     refusal = error("Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.", "max_tokens")
     assert rejected(negotiator, refusal).is_negotiable
+
+
+OWN = ModelParameters(extra_body={"provider": {"order": ["x"]}, "stop": ["END"], "top_k": 5})
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (error("Provider returned error: Unsupported parameter: 'temperature'. We stop here."), {"temperature": OMITTED}),
+        (error("Unsupported parameter: 'stop' is not supported with this model."), {"stop": OMITTED}),
+        (error("Unrecognized request argument supplied: top_k"), {"top_k": OMITTED}),
+        (error("Unknown parameter: stop"), {"stop": OMITTED}),
+        (error("It is not supported.", "provider"), {"provider": OMITTED}),
+    ],
+)
+def test_a_member_of_the_users_own_is_rejected_where_it_stands_as_a_name(body: object, expected: dict[str, str]) -> None:
+    failure = rejected(Negotiator(OWN, CHAT), body)
+    assert {adjustment.parameter: adjustment.value for adjustment in failure.adjustments} == expected
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens. Please reduce the length.",
+        "'max_tokens' is too large: 100000. The context length is 8192 tokens and your request has 9000 (100000 > 8192 - 9000).",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "Prompt is too long: max_tokens cannot be met",
+    ],
+)
+def test_a_request_that_is_too_long_by_itself_rejects_no_parameter(message: str) -> None:
+    assert learned(CHAT, error(message)) == {}

@@ -32,7 +32,7 @@ def test_a_response_becomes_a_reply() -> None:
     assert stub.requests[0].path == "/v1/responses"
 
 
-@pytest.mark.parametrize(("reason", "code"), [("content_filter", "content_filtered"), ("max_output_tokens", "empty_answer")])
+@pytest.mark.parametrize(("reason", "code"), [("content_filter", "content_filtered"), ("max_output_tokens", "answer_truncated")])
 def test_an_incomplete_response_without_text_is_no_answer(reason: str, code: str) -> None:
     body = {"status": "incomplete", "incomplete_details": {"reason": reason}, "output": []}
     with StubProvider([StubReply(body=body)]) as stub, pytest.raises(ModelFailure) as caught:

@@ -128,6 +128,9 @@ class BatchableModel(Protocol):
     negotiator: Negotiator
     """What the requests contain besides their messages."""
 
+    async def reply(self, ask: ModelRequest) -> Reply:
+        """Make one attempt outside any batch; raises ModelFailure."""
+
     def request(self, ask: ModelRequest) -> bytes:
         """Build the body of the HTTP request."""
 

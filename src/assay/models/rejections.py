@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 import msgspec
 
 from assay.core.model_call import ModelFailure
+from assay.core.settings import ModelParameters
 
 SYSTEM, REPLY_FORMAT, MAX_TOKENS, THINKING = "system", "reply_format", "max_tokens", "thinking_budget"
 
@@ -80,6 +81,14 @@ _OVERFLOW = re.compile(
     r" \((?P<input4>\d{1,9}) in the messages, (?P<limit4>\d{1,9}) in the completion\)"
 )
 """A request whose input and output limit together exceed the context: `... exceed context limit: 199000 + 64000 > 200000`."""
+_CONTEXT = re.compile(
+    r"context (?:length|window|size|limit)|(?:prompt|input|message)s? (?:is|are) too long|too many (?:input )?tokens"
+    r"|reduce the length|input token count",
+    re.IGNORECASE,
+)
+"""Requests that are too long, whatever their parameters."""
+_MIN_LIMIT = 64
+"""A smaller number in a rejection of an output limit is not the model's maximum."""
 _INSTEAD = r"(?:\buse\b|\btry\b|replaced? (?:by|with)|in favou?r of)[^.]{0,60}?"
 _ROLE = re.compile(
     r"messages\[\d+\]\.role|(?:system|developer)[`'\"]? (?:role|message|instruction|prompt)|'(?:system|developer)' with this model"
@@ -108,6 +117,7 @@ _FORMAT = re.compile(
 """Exact names of the form of a reply. assay chooses the form, so that whatever an error says of one, the next form is tried."""
 _PYDANTIC = re.compile(r"\{'type': '(\w{1,60})', 'loc': \(([^)]{0,300})\), 'msg': (?:'([^']{0,300})'|\"([^\"]{0,300})\")")
 """Errors of pydantic, which some servers write into a message as Python prints them."""
+_QUOTES = tuple("'\"`[")
 _QUOTED_WORDS = 4
 """So many words in a row that are in the request's texts too are taken for a quotation of them."""
 
@@ -175,13 +185,17 @@ def _rejected(error: RejectionError, request: RejectedRequest) -> list[str]:
     is_rejecting = _REJECTED.search(error.text) is not None or bool(error.codes & _REJECTING_CODES)
     if request.has_system and is_rejecting and any(_ROLE.search(text) for text in (error.text, *error.fields)):
         return [SYSTEM]
-    if MAX_TOKENS in request.names and overflow_in(error) is not None:
-        return [MAX_TOKENS]
+    if overflow_in(error) is not None:
+        return [MAX_TOKENS] if MAX_TOKENS in request.names else []
+    if _CONTEXT.search(error.text):
+        return []
     patterns = _patterns(request)
     if error.fields:
         # The words may quote parameters that are not at fault, so that only what the structured members name counts.
         named = [
-            name for name, pattern in patterns.items() if any(re.search(pattern, field, re.IGNORECASE) for field in error.fields)
+            name
+            for name, pattern in patterns.items()
+            if any(_last(field) == request.names.get(name) or re.search(pattern, field, re.IGNORECASE) for field in error.fields)
         ]
         if not named and REPLY_FORMAT in patterns and re.search("contain the word '?json", error.text, re.IGNORECASE):
             named = [REPLY_FORMAT]
@@ -207,10 +221,20 @@ def _patterns(request: RejectedRequest) -> dict[str, str]:
     """Build the pattern of each parameter's names in messages."""
     patterns = {REPLY_FORMAT: _WORDS[REPLY_FORMAT]} if request.has_format else {}
     for name, sent in request.names.items():
-        patterns[name] = f"{_spelled(sent)}|{_WORDS.get(name) or _spelled(name)}"
+        is_word = name not in ModelParameters.__struct_fields__ and sent.isalpha() and sent.islower()
+        patterns[name] = _as_name(sent) if is_word else f"{_spelled(sent)}|{_WORDS.get(name) or _spelled(name)}"
     if "reasoning_effort" in patterns and THINKING not in patterns:
         patterns["reasoning_effort"] += _THINKING_EFFORT
     return patterns
+
+
+def _as_name(member: str) -> str:
+    """Build a pattern for a member of the user's own, which may be a common word: only where it stands as a name."""
+    return rf"(?:['\"`\[.]|\b(?:parameter|field|argument|property|member|key|name)s?:? ){re.escape(member)}(?![A-Za-z0-9_-])"
+
+
+def _last(field: str) -> str:
+    return field.rpartition(".")[2]
 
 
 def _named_in(text: str, patterns: Mapping[str, str], *, explicit: AbstractSet[str]) -> list[str]:
@@ -228,7 +252,8 @@ def _named_in(text: str, patterns: Mapping[str, str], *, explicit: AbstractSet[s
 
 
 def _is_quoted(text: str, match: re.Match[str]) -> bool:
-    return text[max(0, match.start() - 1) : match.start()] in ("'", '"', "`", "[")
+    before = text[match.start() - 1] if match.start() else ""
+    return before in _QUOTES or text[match.start()] in _QUOTES
 
 
 def _without_quotations(text: str, texts: Sequence[str]) -> str:
@@ -336,7 +361,7 @@ def limit_in(text: str, sent: int) -> int | None:
         return max(exceeded)
     exclusive = {int(number) for number in _EXCLUSIVE.findall(text)}
     numbers = (int(re.sub("[,_]", "", number)) for number in _NUMBER.findall(_STATUS.sub("", text)))
-    return max((number - (number in exclusive) for number in numbers if 0 < number < sent), default=None)
+    return max((number - (number in exclusive) for number in numbers if _MIN_LIMIT <= number < sent), default=None)
 
 
 def context_overflow(failure: ModelFailure) -> ContextOverflow | None:

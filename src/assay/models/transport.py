@@ -13,7 +13,7 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.json_path import structure_of
 from assay.core.model_call import ModelFailure, Reply, Usage, with_total
-from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
+from assay.core.outcome import TRUNCATED
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.core.strict_json import parse_json
 from assay.core.version import __version__
@@ -517,6 +517,6 @@ def _no_answer(answer: ProviderAnswer) -> ModelFailure:
         return ModelFailure("tool_call_only", message, http_status=200, request_id=request_id)
     if finish == LENGTH:
         message = "the model reached its output limit before it began to answer; raise max_tokens, or let it think less"
-        return ModelFailure(ANSWER_TRUNCATED, message, http_status=200, request_id=request_id)
+        return ModelFailure("answer_truncated", message, http_status=200, request_id=request_id)
     message = f"the reply holds no answer (it ended with '{finish or 'no reason'}')"
     return ModelFailure("empty_answer", shorten(message), http_status=200, request_id=request_id)

@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.errors import ServerProblem
 from tests.engine.batch_runs import attempts, manifest, resumed, run, write_run
-from tests.models.batch_provider import BatchProvider
+from tests.models.batch_provider import BatchProvider, Refused
 
 Json = dict[str, Any]
 
@@ -100,6 +100,26 @@ def test_a_setting_that_is_rejected_fails_a_strict_run(tmp_path: Path) -> None:
         run_file = write_run(tmp_path, provider, candidates=candidates, strict_parameters=True)
         with pytest.raises(ServerProblem, match="rejects 'temperature', which is set"):
             run(run_file)
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_before_a_large_batch_one_record_is_asked_by_itself(kind: str, tmp_path: Path) -> None:
+    reject, rejections = (reject_temperature, 1) if kind == "openai" else (reject_as_anthropic, 2)
+    with BatchProvider() as provider:
+        provider.reject = reject
+        run_file = write_run(tmp_path, provider, kind=kind, records=120)
+        result = run(run_file)
+    assert (result.counts.evaluated_records, len(provider.live)) == (120, rejections + 1)
+    assert [batch["requests"] for batch in manifest(run_file)["batches"]] == [119]
+    assert [line["error_code"] for line in attempts(run_file)].count(None) == 120
+
+
+def test_a_record_that_cannot_be_asked_by_itself_goes_with_the_batch(tmp_path: Path) -> None:
+    with BatchProvider(meddle=lambda _method, path, _: Refused(503) if path.endswith("/completions") else None) as provider:
+        run_file = write_run(tmp_path, provider, records=120)
+        result = run(run_file)
+    assert result.counts.evaluated_records == 120
+    assert [batch["requests"] for batch in manifest(run_file)["batches"]] == [120]
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])

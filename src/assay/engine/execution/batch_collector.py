@@ -8,6 +8,7 @@ import asyncio
 import os
 import random
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
@@ -19,7 +20,8 @@ import msgspec
 
 from assay.core.case import Case, Message
 from assay.core.errors import ServerProblem
-from assay.core.model_call import ModelFailure, ModelRequest
+from assay.core.model_call import ModelFailure, ModelRequest, Reply
+from assay.core.outcome import Attempt
 from assay.core.plan import Plan, retry_delay
 from assay.core.settings import BatchSettings
 from assay.engine.execution.batch_requests import (
@@ -66,6 +68,12 @@ PATIENCE = 200
 """The same for a run that is not cancelled: some hours, in which most outages of a provider or a network are over."""
 LOST_LOOKS = 3
 """Looks in a row at which the provider knows no such batch, or has its results no more, before it is taken for lost."""
+TRIED = "batch_tried"
+"""Note in the ledger that the first record was asked by itself."""
+TRIED_FROM = 100
+"""Open records from which on the first one is asked by itself before the first batch."""
+MAX_NEGOTIATIONS = 20
+"""Rejections of parameters after which that request is left to the batch."""
 SLOWEST = 4.0
 """Maximum factor by which the wait between two polls grows."""
 _LOOK = 1.0
@@ -174,6 +182,10 @@ class _BatchCollector:
             is_cancelled=lambda: self._is_cancelled,
             learn=self._learn,
         )
+        is_tried = self._book.rows() or TRIED in self._ledger.run().notes
+        if not is_tried and self._ledger.counts().get("open", 0) >= TRIED_FROM:
+            await self._try_parameters(self._spooler(cache))
+            self._ledger.set_note(TRIED, "yes")
         while True:
             self._has_waiting = self._has_rejected = False
             await self._hand_in_left()
@@ -197,13 +209,7 @@ class _BatchCollector:
         # An error that quotes a prompt must not be learned from; what is known already needs no look at the record.
         request = _ANY_REQUEST if sent != negotiator.sent else self._request_at(position)
         negotiator.rejected(failure, sent, request)
-        if failure.is_refused_setting:
-            names = " and ".join(f"'{one.parameter}'" for one in failure.adjustments if one.is_explicit and one.is_loss)
-            raise ServerProblem(
-                f"the provider '{self._provider.name}' rejects {names}, which is set, and the run's parameters are strict: "
-                f"{failure.message}",
-                hint="leave the parameter out or set another value, or run without --strict-parameters",
-            )
+        self._check_strict(failure)
         save_adjustments(self._ledger, self._plan.candidate.name, failure.adjustments)
         self._has_rejected |= failure.is_negotiable
         return failure
@@ -216,6 +222,48 @@ class _BatchCollector:
         texts = (case.prompt, *(message.content for message in case.messages))
         messages = tuple(Message("user", text) for text in texts)
         return msgspec.structs.replace(_ANY_REQUEST, messages=(*_ANY_REQUEST.messages, *messages))
+
+    async def _try_parameters(self, spooler: RequestSpooler) -> None:
+        """Ask the first record by itself, so that a rejected parameter costs no whole batch; any other failure is left to it."""
+        asked = await spooler.first_request()
+        price = pricing(self._provider, self._plan.candidate, environ=self._from.environ, clock=self._from.clock)
+        for _ in range(MAX_NEGOTIATIONS if asked is not None and not self._is_cancelled else 0):
+            assert asked is not None
+            started, at = time.perf_counter(), self._from.clock()
+            result: Reply | ModelFailure
+            try:
+                result = await self._desk.model.reply(asked.ask)
+            except ModelFailure as failure:
+                result = failure
+            attempt = Attempt(
+                stage="candidate",
+                call_id="candidate",
+                round=1,
+                started_at=at,
+                latency_ms=round((time.perf_counter() - started) * 1000, 3),
+                model=self._plan.candidate.name,
+                request_sha256=asked.address,
+                request_id=result.request_id,
+            )
+            if isinstance(result, Reply):
+                self._book.note([(asked.position, msgspec.structs.replace(attempt, reply=result, cost=price(result)))])
+                return
+            self._check_strict(result)
+            if not result.is_negotiable:
+                return
+            save_adjustments(self._ledger, self._plan.candidate.name, result.adjustments)
+            rejection = {"error_code": result.code, "error_message": result.message, "http_status": result.http_status}
+            self._book.note([(asked.position, msgspec.structs.replace(attempt, is_rejection=True, **rejection))])
+
+    def _check_strict(self, failure: ModelFailure) -> None:
+        """Stop a run with strict parameters when its provider rejects one that the user set."""
+        if failure.is_refused_setting:
+            names = " and ".join(f"'{one.parameter}'" for one in failure.adjustments if one.is_explicit and one.is_loss)
+            raise ServerProblem(
+                f"the provider '{self._provider.name}' rejects {names}, which is set, and the run's parameters are strict: "
+                f"{failure.message}",
+                hint="leave the parameter out or set another value, or run without --strict-parameters",
+            )
 
     def _is_handed_in(self) -> bool:
         """Submit new batches; return True when nothing remains. Raises ServerProblem when others must end first."""

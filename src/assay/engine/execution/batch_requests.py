@@ -53,7 +53,7 @@ class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Set when no new batch is to be made."""
 
 
-class _PendingRequest(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request that no batch holds yet."""
 
     position: int
@@ -90,7 +90,13 @@ class RequestSpooler:
         finally:
             file.close()
 
-    def _note_too_large(self, asked: _PendingRequest, size: int) -> None:
+    async def first_request(self) -> PendingRequest | None:
+        """Return the first request that no batch holds; None when there is none."""
+        async for asked in self._asked():
+            return asked
+        return None
+
+    def _note_too_large(self, asked: PendingRequest, size: int) -> None:
         """Handle a request that fits in no batch: it is sent directly, or its record fails."""
         attempt = Attempt(
             stage="candidate",
@@ -127,13 +133,13 @@ class RequestSpooler:
         self._from.book.intend(row, file.requests)
         return row
 
-    def _line(self, file: "_RequestFile", asked: _PendingRequest) -> bytes:
+    def _line(self, file: "_RequestFile", asked: PendingRequest) -> bytes:
         return self._from.desk.line(self._custom_id(file, asked), asked.ask)
 
-    def _custom_id(self, file: "_RequestFile", asked: _PendingRequest) -> str:
+    def _custom_id(self, file: "_RequestFile", asked: PendingRequest) -> str:
         return hashlib.sha256(f"{self._from.name}:{file.number}:{asked.position}".encode()).hexdigest()[:32]
 
-    async def _asked(self) -> AsyncIterator[_PendingRequest]:
+    async def _asked(self) -> AsyncIterator[PendingRequest]:
         """Yield the candidate's requests that are neither cached nor over budget."""
         for shard in self._from.ledger.shards():
             opened = self._from.ledger.open_records(shard)
@@ -156,7 +162,7 @@ class RequestSpooler:
             if self._from.stop.is_set():
                 return
 
-    async def request_of(self, record: OpenRecord) -> _PendingRequest | None:
+    async def request_of(self, record: OpenRecord) -> PendingRequest | None:
         """Return the candidate's request about a record; None when it needs none, or its reply is cached."""
         case = _decode_case(record.case)
         try:
@@ -174,7 +180,7 @@ class RequestSpooler:
         address = self._from.address(ask)
         if self._from.cache is not None and self._from.cache.get(address) is not None:
             return None
-        return _PendingRequest(record.position, ask, address, self._cost(ask))
+        return PendingRequest(record.position, ask, address, self._cost(ask))
 
     def _cost(self, ask: ModelRequest) -> float:
         if self._from.tariff is None:
@@ -183,7 +189,7 @@ class RequestSpooler:
         answered = self._from.plan.candidate.parameters.max_tokens or ANSWER_TOKENS
         return usage_cost(self._from.tariff, Usage(input_tokens=ceil(sent / BYTES_PER_TOKEN), output_tokens=answered)) or 0.0
 
-    def _is_over(self, asked: _PendingRequest) -> bool:
+    def _is_over(self, asked: PendingRequest) -> bool:
         most = self._from.plan.max_cost
         return most is not None and self._spent + asked.cost > most
 
@@ -231,7 +237,7 @@ class _RequestFile:
         self._stream = os.fdopen(private_file(path), "wb")
         self._write(opening)
 
-    def add(self, line: bytes, asked: _PendingRequest, *, custom_id: str) -> None:
+    def add(self, line: bytes, asked: PendingRequest, *, custom_id: str) -> None:
         """Add a request."""
         self._write(self._separator + line if self.requests else line)
         self.requests.append(BatchRequest(custom_id, asked.position, asked.address))

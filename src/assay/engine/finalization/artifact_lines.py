@@ -304,7 +304,10 @@ class RecordArtifacts:
         if INCONSISTENT in grade.flags:
             return INCONSISTENT, grade.justification
         if LATENCY_EXCEEDED not in grade.flags or case is None or answered is None:
-            return ANSWER_TRUNCATED if grade.label == ANSWER_TRUNCATED else "not_passed", grade.justification
+            if grade.label != ANSWER_TRUNCATED:
+                return "not_passed", grade.justification
+            cut = "the answer ended at the output limit"
+            return ANSWER_TRUNCATED, f"{cut}; {grade.justification}" if grade.justification else cut
         # The limit is read from the case, which the grade does not carry.
         late = f"the answer took {answered.latency_ms} ms, but max_latency_ms is {_decode_case(case).max_latency_ms}"
         return LATENCY_EXCEEDED, f"{late}; {grade.justification}" if grade.justification else late
