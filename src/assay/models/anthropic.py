@@ -11,7 +11,7 @@ from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
@@ -79,7 +79,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
         return [message for message in ask.messages if message.role != "system"], {"system": system} if system else None
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> JsonObject:
         """Build the parameters; thinking has a budget of its own within the output limit."""
         members, budget = sent.body(), sent.parameters.get(THINKING)
         if "effort" in members:

@@ -13,10 +13,10 @@ from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
 from assay.models.endpoint import resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_format
-from assay.models.transport import HttpResult, ProviderAnswer, ToolCall, Transport, open_transport, reply_of
+from assay.models.transport import HttpResult, ProviderAnswer, ReplyToolCall, Transport, open_transport, reply_of
 
 _FINISH = {
     "end_turn": "stop",
@@ -107,7 +107,7 @@ class ConverseModel(HttpModel[_Converse]):
         system = [{"text": message.content} for message in ask.messages if message.role == "system"]
         return [_turn(message) for message in ask.messages if message.role != "system"], {"system": system} if system else None
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> JsonObject:
         """Build the parameters: those of all models, and those that only some know."""
         config: JsonObject = {}
         own: JsonObject = {}
@@ -144,7 +144,7 @@ class ConverseModel(HttpModel[_Converse]):
             raise self.transport.unexpected(result, "it has no output", result.request_id)
         applied = self.applied if applied is None else applied
         used = (block.tool_use for block in message.content)
-        calls = tuple(ToolCall(call.name or "", call.input, call.tool_use_id or "") for call in used if call)
+        calls = tuple(ReplyToolCall(call.name or "", call.input, call.tool_use_id or "") for call in used if call)
         called = _reply_call(calls) if "toolConfig" in applied else None
         texts = [text for block in message.content for text in _texts(block)]
         reason = body.stop_reason or ""
@@ -182,7 +182,7 @@ def _usage(usage: _TokenUsage | None) -> Usage:
     return Usage(input_tokens=total_input, output_tokens=usage.output_tokens, total_tokens=usage.total_tokens, cached_tokens=read)
 
 
-def _reply_call(calls: Sequence[ToolCall]) -> str | None:
+def _reply_call(calls: Sequence[ReplyToolCall]) -> str | None:
     """Return the input of the call by which the model replies, where it was told to reply by one."""
     return next((tool_text(call.arguments) for call in calls if call.name == REPLY_TOOL), None)
 

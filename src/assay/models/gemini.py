@@ -13,9 +13,9 @@ from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
 from assay.models.endpoint import resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.transport import HttpResult, ProviderAnswer, ToolCall, Transport, open_transport, reply_of
+from assay.models.transport import HttpResult, ProviderAnswer, ReplyToolCall, Transport, open_transport, reply_of
 
 _FINISH = {
     "STOP": "stop",
@@ -68,7 +68,7 @@ class _UsageMetadata(msgspec.Struct, frozen=True, rename="camel"):
     tool_use_prompt_token_count: int | None = None
 
 
-class _Generated(msgspec.Struct, frozen=True, rename="camel"):
+class _GeminiBody(msgspec.Struct, frozen=True, rename="camel"):
     candidates: list[_Candidate] | None = None
     prompt_feedback: _PromptFeedback | None = None
     usage: _UsageMetadata | None = msgspec.field(name="usageMetadata", default=None)
@@ -77,7 +77,7 @@ class _Generated(msgspec.Struct, frozen=True, rename="camel"):
     error: Any = None
 
 
-_DECODER = msgspec.json.Decoder(_Generated)
+_DECODER = msgspec.json.Decoder(_GeminiBody)
 _NO_CANDIDATE = _Candidate()
 
 
@@ -89,7 +89,7 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
         yield lambda model: GeminiModel(transport, model)
 
 
-class GeminiModel(HttpModel[_Generated]):
+class GeminiModel(HttpModel[_GeminiBody]):
     """One model behind generateContent."""
 
     messages_member = "contents"
@@ -111,8 +111,8 @@ class GeminiModel(HttpModel[_Generated]):
         turns = [_content(message) for message in ask.messages if message.role != "system"]
         return turns, {"systemInstruction": {"parts": [{"text": system}]}} if system else None
 
-    def members(self, sent: Sent) -> JsonObject:
-        """Build the parameters; members of the plan's own are sent beside them."""
+    def members(self, sent: SentParameters) -> JsonObject:
+        """Build the parameters; the plan's own members are sent with them."""
         config: JsonObject = {}
         own: JsonObject = {}
         for name, value in sent.parameters.items():
@@ -137,7 +137,7 @@ class GeminiModel(HttpModel[_Generated]):
         calling = {"mode": "ANY", "allowedFunctionNames": [REPLY_TOOL]}
         return {"tools": [{"functionDeclarations": [function]}], "toolConfig": {"functionCallingConfig": calling}}
 
-    def read(self, result: HttpResult[_Generated], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_GeminiBody], applied: JsonObject | None = None) -> Reply:
         """Parse a body; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.response_id or ""
@@ -150,7 +150,7 @@ class GeminiModel(HttpModel[_Generated]):
         candidate = body.candidates[0] if body.candidates else _NO_CANDIDATE
         parts = (candidate.content.parts if candidate.content else None) or []
         calls = tuple(
-            ToolCall(call.name or "", call.args, call.id or "") for call in (part.function_call for part in parts) if call
+            ReplyToolCall(call.name or "", call.args, call.id or "") for call in (part.function_call for part in parts) if call
         )
         called = _reply_call(calls) if "toolConfig" in applied else None
         reason = candidate.finish_reason or ""
@@ -184,7 +184,7 @@ def _finish(reason: str, *, is_blocked: bool, is_called: bool) -> str:
     return "stop" if is_called else _FINISH.get(reason, reason)
 
 
-def _explanation(body: _Generated, candidate: _Candidate) -> str:
+def _explanation(body: _GeminiBody, candidate: _Candidate) -> str:
     """Return the words for the end of a reply: the reason of a filter, and the message where there is one."""
     feedback = body.prompt_feedback
     if feedback and feedback.block_reason:
@@ -215,7 +215,7 @@ def _usage(usage: _UsageMetadata | None) -> Usage:
     )
 
 
-def _reply_call(calls: Sequence[ToolCall]) -> str | None:
+def _reply_call(calls: Sequence[ReplyToolCall]) -> str | None:
     """Return the input of the call by which the model replies, where it was told to reply by one."""
     return next((tool_text(call.arguments) for call in calls if call.name == REPLY_TOOL), None)
 

@@ -10,7 +10,7 @@ from assay.core.canonical import JsonObject
 from assay.core.case import Message
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
-from assay.models.negotiation import Dialect, Negotiator, ReplyFormat, Sent, SystemRole, shortened
+from assay.models.negotiation import Dialect, Negotiator, ReplyFormat, SentParameters, SystemRole, shortened
 from assay.models.requests import BodyWriter
 from assay.models.transport import HttpResult, Transport
 
@@ -34,7 +34,7 @@ class HttpModel(ABC, Generic[BodyT]):
         self.negotiator = Negotiator(model.parameters, dialect, explicit=model.explicit or ())
         self._before: JsonObject = {"model": model.model} if self.names_model else {}
         self._head = transport.head(self.path, model=model.model)
-        self._written: tuple[Sent, Mapping[str, object] | None] | None = None
+        self._written: tuple[SentParameters, Mapping[str, object] | None] | None = None
         self._writer: BodyWriter
         self.applied: JsonObject = self.members(self.negotiator.sent)
         """Members of the last request besides its messages."""
@@ -67,7 +67,7 @@ class HttpModel(ABC, Generic[BodyT]):
             self._writer, self.applied = self._writer_for(ask, sent)
         return self._writer.write(*self.messages(ask, sent.role))
 
-    def _writer_for(self, ask: ModelRequest, sent: Sent) -> tuple[BodyWriter, JsonObject]:
+    def _writer_for(self, ask: ModelRequest, sent: SentParameters) -> tuple[BodyWriter, JsonObject]:
         """Return the writer of bodies with these parameters, and their members besides the messages."""
         form = self.schema_members(ask.reply_schema, sent.reply_format) if ask.reply_schema else {}
         applied = merged(self.members(sent), form)
@@ -77,7 +77,7 @@ class HttpModel(ABC, Generic[BodyT]):
         """Return the messages as they are sent, and further members that depend on them."""
         return with_role(ask.messages, role), None
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> JsonObject:
         """Build the members that hold the parameters."""
         return sent.body()
 

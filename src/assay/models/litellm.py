@@ -15,7 +15,7 @@ from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
 from assay.models.failures import ErrorResponse, error_failure, exception_failure, status_failure
 from assay.models.http_model import with_role
-from assay.models.negotiation import Dialect, Negotiator, Sent
+from assay.models.negotiation import Dialect, Negotiator, SentParameters
 from assay.models.openai_chat import Completion, completion_reply
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.rejections import THINKING
@@ -96,7 +96,7 @@ def _settings(context: ProviderContext) -> JsonObject:
     }
 
 
-def _parameters(sent: Sent) -> JsonObject:
+def _parameters(sent: SentParameters) -> JsonObject:
     members = sent.body()
     if THINKING in members:
         members["thinking"] = {"type": "enabled", "budget_tokens": members.pop(THINKING)}

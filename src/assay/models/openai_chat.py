@@ -12,7 +12,7 @@ from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
 from assay.models.endpoint import Endpoint, resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, tool_text
-from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent
+from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, SentParameters
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_format
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -107,7 +107,7 @@ class ChatModel(HttpModel[Completion]):
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         super().__init__(transport, model, _dialect(model, transport.endpoint))
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> JsonObject:
         """Build the parameters; a `response_format` without its schema is filled by each request that has one."""
         members = sent.body()
         if members.get("response_format") == _FILLED:

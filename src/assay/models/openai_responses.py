@@ -11,7 +11,7 @@ from assay.core.model_call import Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, tool_text
-from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent
+from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, SentParameters
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_format
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -86,7 +86,7 @@ class ResponsesModel(HttpModel[_Response]):
         is_set = "text" in model.parameters.extra_body
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> JsonObject:
         """Build the parameters; no evaluation data is left at the provider unless the plan says so."""
         members = sent.body()
         if isinstance(members.get("reasoning"), str):

@@ -15,7 +15,7 @@ SYSTEM, REPLY_FORMAT, MAX_TOKENS, THINKING = "system", "reply_format", "max_toke
 _STATUSES = frozenset({200, 400, 404, 405, 415, 422, 500, 501})
 """Gateways answer 404, 405 and 500 where their upstream answers 400, and 200 with an error inside."""
 _FATAL_FAILURES = frozenset({"content_filtered", "payment_required", "rate_limited", "unauthorized"})
-"""Failures of texts and accounts, whatever words their messages have."""
+"""Failures of texts and accounts, regardless of the words of their messages."""
 _FATAL_CODES = frozenset(
     {
         "content_filter",
@@ -86,7 +86,7 @@ _CONTEXT = re.compile(
     r"|reduce the length|input token count",
     re.IGNORECASE,
 )
-"""Requests that are too long, whatever their parameters."""
+"""Requests that are too long, regardless of their parameters."""
 _MIN_LIMIT = 64
 """A smaller number in a rejection of an output limit is not the model's maximum."""
 _INSTEAD = r"(?:\buse\b|\btry\b|replaced? (?:by|with)|in favou?r of)[^.]{0,60}?"
@@ -114,7 +114,7 @@ _FORMAT = re.compile(
     r"|output_(?:format|config)|text\.?format|tool_choice|contain the word '?json",
     re.IGNORECASE,
 )
-"""Exact names of the form of a reply. assay chooses the form, so that whatever an error says of one, the next form is tried."""
+"""Exact names of the form of a reply. assay chooses the form, so that the next form is tried after any error about one."""
 _PYDANTIC = re.compile(r"\{'type': '(\w{1,60})', 'loc': \(([^)]{0,300})\), 'msg': (?:'([^']{0,300})'|\"([^\"]{0,300})\")")
 """Errors of pydantic, which some servers write into a message as Python prints them."""
 _QUOTES = tuple("'\"`[")
@@ -212,7 +212,7 @@ def _is_rejected(name: str, error: RejectionError, request: RejectedRequest, *, 
     if name == REPLY_FORMAT and any(_FORMAT.search(text) for text in (error.text, *error.fields)):
         return True
     if name not in request.explicit and _WRONG_VALUE.search(error.text):
-        # A preference of ours, such as temperature 0, is left out for whatever reason it is rejected.
+        # A preference of ours, such as temperature 0, is left out when it is rejected for any reason.
         return True
     return is_rejecting and not _OUT_OF_RANGE.search(error.text)
 
@@ -240,7 +240,7 @@ def _last(field: str) -> str:
 def _named_in(text: str, patterns: Mapping[str, str], *, explicit: AbstractSet[str]) -> list[str]:
     """List what a message names: a whole list, or the first, since others stand there as advice or as circumstances."""
     found = {name: match for name, pattern in patterns.items() if (match := re.search(pattern, text, re.IGNORECASE))}
-    # What stands in quotation marks is the subject of the sentence, wherever it stands.
+    # The quoted words are the subject of the sentence, wherever it stands.
     named = sorted(found, key=lambda name: (not _is_quoted(text, found[name]), found[name].start()))
     listed = _LISTED.search(text)
     if listed:

@@ -30,7 +30,7 @@ from assay.models.failures import (
     status_failure,
 )
 from assay.models.http_client import MAX_REPLY_BYTES, ExchangeFailed, HttpPool, HttpReply
-from assay.models.unexpected_replies import Unexpected, other_format, unexpected_status, unreadable
+from assay.models.unexpected_replies import UnexpectedReply, other_format, unexpected_status, unreadable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OPTIONAL = ("usage", "usageMetadata")
@@ -76,7 +76,7 @@ def decode_error(body: bytes) -> Any:
 
 def _read_strictly(body: bytes) -> tuple[Any, bool]:
     document = parse_json(body)
-    # Flaws that lose nothing, such as a name that is there twice, are no reason to refuse an answer.
+    # Flaws that lose nothing, such as a name that is there twice, do not make an answer unusable.
     fatal = next((flaw for flaw in document.flaws if flaw.fatal), None)
     if fatal is not None:
         raise UndecodableReply(fatal.message if body.strip() else "it is empty")
@@ -187,7 +187,7 @@ class Transport:
         return self._decoded(reply, self._content(reply), decoder)
 
     async def fetch(self, request: bytes) -> tuple[HttpReply, bytes]:
-        """Send a whole request; return its reply, of whatever status, with the unpacked content. Raises ModelFailure."""
+        """Send a whole request; return its reply, of any status, with the unpacked content. Raises ModelFailure."""
         try:
             reply = await self._pool.send(request)
         except (ExchangeFailed, OSError) as problem:
@@ -262,7 +262,7 @@ class Transport:
             return self.refused({"error": f"{what}; it has {structure}" if structure != "{}" else what}, request_id)
         return self._other_format(found, request_id)
 
-    def _other_format(self, found: Unexpected, request_id: str) -> ModelFailure:
+    def _other_format(self, found: UnexpectedReply, request_id: str) -> ModelFailure:
         """Build the failure for a reply in another protocol's format, which every further reply would have too."""
         message = f"the reply of '{self.endpoint.provider}' cannot be read: {found}"
         return self._scrub.failure(ModelFailure("unexpected_reply", shorten(message), http_status=200, request_id=request_id))
@@ -434,7 +434,7 @@ _OUTPUT_LIMITS = frozenset(
 """The same in the words of providers."""
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ReplyToolCall(msgspec.Struct, frozen=True):
     """A call of one of the caller's tools."""
 
     name: str
@@ -459,7 +459,7 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The provider's words for the end of a reply that is not an answer."""
     has_tool_calls: bool = False
     """True when the model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ReplyToolCall, ...] = ()
     """The calls themselves, as far as the protocol's module reads them."""
     failure_code: str = ""
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""

@@ -305,5 +305,5 @@ def test_a_notebook_with_a_running_loop_can_probe(tmp_path: Path) -> None:
 def test_doctor_says_how_many_models_a_provider_lists() -> None:
     with vendor(openai) as (url, _):
         environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
-        (check,) = [check for check in api.examine_place("runs", environ=environ) if check.area == "providers"]
+        (check,) = [check for check in api.check_installation("runs", environ=environ) if check.area == "providers"]
     assert (check.standing, check.says.split(" · ")[1:]) == ("ok", ["accepts the key", "lists 2 models"])

@@ -326,8 +326,8 @@ Exit codes:
 @click.pass_context
 def doctor_command(context: click.Context, /, run_file: str, *, offline: bool, runs_dir: str, is_json: bool) -> None:
     """Entry of the command; see HELP."""
-    checks = [*api.examine_place(runs_dir, run_file=run_file, is_offline=offline), *_terminal()]
-    # Notes are no problem: a machine without a browser is as it should be.
+    checks = [*api.check_installation(runs_dir, run_file=run_file, is_offline=offline), *_terminal()]
+    # Notes are not problems: a machine without a browser is as it should be.
     is_well = not any(check.standing == "problem" for check in checks)
     if is_json:
         write_json({"is_well": is_well, "checks": [_document(check) for check in checks]})

@@ -42,7 +42,7 @@ class CompareChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     before: str = ""
     after: str = ""
     cluster: str = ""
-    """Member of the metadata whose records hang together; empty takes the plan's."""
+    """Member of the metadata by which records are clustered; empty takes the plan's."""
     flips: Direction | None = None
     start: int = 0
     """First flip of the page."""
