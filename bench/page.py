@@ -109,7 +109,7 @@ and after it.
 
 {stages}
 
-- **The floor is decoding.** A program that reads rows with their types, by msgspec, has spent the first sum, and has checked nothing
+- **The floor is decoding.** A program that reads typed rows, by msgspec, has spent the first sum, and has checked nothing
   else. An aim of 1.3 leaves 0.35 to 0.4 for everything that types cannot say.
 - **Names that appear twice** are what no fast parser tells, so that the strings of the text are counted. To mark the bytes of
   one value takes numpy 25 µs in a block of 384 KB, and quotation marks, backslashes and zeros have to be marked: 0.08 at the
@@ -139,7 +139,7 @@ and after it.
 - The costs below them come from fresh processes. The tools take turns, and the smallest result of each counts; on a busy machine
   two of these may be off by a fifth against each other.
 - CPU seconds are user and system time of the process and its children. Of two workers the first does what cannot be shared, so
-  its own CPU is what a clock would show if no other process used the second core. Parsers and other validators are given bytes that are
+  its own CPU is what a clock would show with the second core idle. Parsers and other validators are given bytes that are
   already in memory, with their schemas compiled; assay is given a path. check-jsonschema is a command without a library: it is
   measured from its start to its end, without its memory; the first thing it cannot parse is all that it reports.
 - orjson per line is the loop that people write: over the lines of an open file, with Python's own buffer of 8 KB. With a buffer of

@@ -155,7 +155,7 @@ def write_run_page(page: RunPage, *, repeat: int, parts: str) -> Path:
 _PAGE = """# Run speed
 
 A run does more than its calls: it validates, writes every reply to disk before it goes on, grades, and leaves hashed evidence. This
-page says what that costs compared with a loop that does the calls and nothing else. Figures are ratios within one run on one machine.
+page compares its cost with a loop that does the calls and nothing else. Figures are ratios within one run on one machine.
 `make bench ARGS=run` measures them again, with `ARGS="run --quick"` roughly and in two minutes, and `ARGS="run --write"` renews
 this page. [Validation](speed.md) and [other tools](comparison-with-other-tools.md) have pages of their own.
 
@@ -194,7 +194,7 @@ some 250 times in each second of it.
 
 {parts}
 
-- **The bare loop is the floor** for any program that makes these calls with aiohttp. The calls alone take assay less than that: a request
+- **The bare loop is the floor** for these calls with aiohttp. The calls alone take assay less than that: a request
   is one write, and a reply is read by the parser of Node.js ([what a run may cost](../decisions/007-what-a-run-costs.md)).
 - **The start** is paid once: numpy, which reads datasets and makes intervals, asyncio with TLS, click, and the types of assay's own
   values. The larger a run, the less of it.

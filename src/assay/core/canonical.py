@@ -14,6 +14,8 @@ from assay.core.text import make_encodable
 
 JsonObject = dict[str, Any]
 """A JSON object whose members no type fixes, or that is passed on as it is."""
+RequestMembers = dict[str, object]
+"""Members of a request that is written and not read again."""
 
 # msgspec writes strings as RFC 8785 wants: only what JSON demands is escaped, and in its shortest form.
 _encode_string = msgspec.json.Encoder().encode

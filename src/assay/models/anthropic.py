@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import resolve_endpoint
@@ -72,14 +72,14 @@ class MessagesModel(HttpModel[_MessagesReply]):
         is_set = "format" in (model.parameters.extra_body.get("output_config") or {})
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
             return with_role(ask.messages, role), None
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
         return [message for message in ask.messages if message.role != "system"], {"system": system} if system else None
 
-    def members(self, sent: SentParameters) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; thinking has a budget of its own within the output limit."""
         members, budget = sent.body(), sent.parameters.get(THINKING)
         if "effort" in members:
@@ -90,7 +90,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
         thinking = {"type": "adaptive"} if is_adaptive else {"type": "enabled", "budget_tokens": budget}
         return {**members, "thinking": thinking}
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `output_config.format`, or a tool that the model must call."""
         if form == "json_schema":
             return {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)}}}
@@ -99,7 +99,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
         tool = {"name": REPLY_TOOL, "description": "Give the reply.", "input_schema": dict(schema)}
         return {"tools": [tool], "tool_choice": {"type": "tool", "name": REPLY_TOOL}}
 
-    def read(self, result: HttpResult[_MessagesReply], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_MessagesReply], applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.id or ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
@@ -100,17 +100,17 @@ class ConverseModel(HttpModel[_Converse]):
         is_set = "outputConfig" in model.parameters.extra_body
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
             return [_turn(message) for message in with_role(ask.messages, role) if isinstance(message, Message)], None
         system = [{"text": message.content} for message in ask.messages if message.role == "system"]
         return [_turn(message) for message in ask.messages if message.role != "system"], {"system": system} if system else None
 
-    def members(self, sent: SentParameters) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters: those of all models, and those that only some know."""
-        config: JsonObject = {}
-        own: JsonObject = {}
+        config: RequestMembers = {}
+        own: RequestMembers = {}
         for name, value in sent.parameters.items():
             if name == THINKING:
                 own = merged(own, {_FIELDS: {"thinking": {"type": "enabled", "budget_tokens": value}}})
@@ -122,7 +122,7 @@ class ConverseModel(HttpModel[_Converse]):
                 own = merged(own, {sent.names[name]: value})
         return merged({"inferenceConfig": config} if config else {}, own)
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `outputConfig.textFormat`, or a tool that the model must call."""
         if form == "json_schema":
             named = schema_format(schema)
@@ -134,7 +134,7 @@ class ConverseModel(HttpModel[_Converse]):
         spec = {"name": REPLY_TOOL, "description": "Give the reply.", "inputSchema": {"json": dict(schema)}}
         return {"toolConfig": {"tools": [{"toolSpec": spec}], "toolChoice": {"tool": {"name": REPLY_TOOL}}}}
 
-    def read(self, result: HttpResult[_Converse], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_Converse], applied: RequestMembers | None = None) -> Reply:
         """Parse a body; raises ModelFailure."""
         body = result.value
         message = body.output.message if body.output else None
@@ -169,7 +169,7 @@ def _texts(block: _ContentBlock) -> list[str]:
     return [text for text in (block.text, *(part.text for part in cited)) if text is not None]
 
 
-def _turn(message: Message) -> JsonObject:
+def _turn(message: Message) -> RequestMembers:
     return {"role": message.role, "content": [{"text": message.content}]}
 
 

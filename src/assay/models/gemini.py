@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
@@ -103,7 +103,7 @@ class GeminiModel(HttpModel[_GeminiBody]):
         is_set = isinstance(config, dict) and any(name.startswith("response") for name in config)
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
             return [_content(message) for message in with_role(ask.messages, role) if isinstance(message, Message)], None
@@ -111,10 +111,10 @@ class GeminiModel(HttpModel[_GeminiBody]):
         turns = [_content(message) for message in ask.messages if message.role != "system"]
         return turns, {"systemInstruction": {"parts": [{"text": system}]}} if system else None
 
-    def members(self, sent: SentParameters) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; the plan's own members are sent with them."""
-        config: JsonObject = {}
-        own: JsonObject = {}
+        config: RequestMembers = {}
+        own: RequestMembers = {}
         for name, value in sent.parameters.items():
             spelled = sent.names[name]
             if name not in _DIALECT.names:
@@ -125,7 +125,7 @@ class GeminiModel(HttpModel[_GeminiBody]):
                 config[spelled] = value
         return merged({"generationConfig": config} if config else {}, own)
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build a response schema, or a function that the model must call."""
         if form == "json_schema":
             return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": dict(schema)}}
@@ -137,7 +137,7 @@ class GeminiModel(HttpModel[_GeminiBody]):
         calling = {"mode": "ANY", "allowedFunctionNames": [REPLY_TOOL]}
         return {"tools": [{"functionDeclarations": [function]}], "toolConfig": {"functionCallingConfig": calling}}
 
-    def read(self, result: HttpResult[_GeminiBody], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_GeminiBody], applied: RequestMembers | None = None) -> Reply:
         """Parse a body; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.response_id or ""
@@ -168,7 +168,7 @@ class GeminiModel(HttpModel[_GeminiBody]):
         return reply_of(answer, result, applied)
 
 
-def _content(message: Message) -> JsonObject:
+def _content(message: Message) -> RequestMembers:
     return {"role": "model" if message.role == "assistant" else "user", "parts": [{"text": message.content}]}
 
 

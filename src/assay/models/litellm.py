@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.errors import MissingExtra
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
@@ -84,7 +84,7 @@ class LiteLLMModel:
         return self._scrub.failure(error_failure(refusal))
 
 
-def _settings(context: ProviderContext) -> JsonObject:
+def _settings(context: ProviderContext) -> RequestMembers:
     provider = context.provider
     key = context.environ.get(provider.key_variable, "") if provider.key_variable else ""
     given = {"api_base": provider.base_url, "api_key": key, "extra_headers": dict(provider.headers)}
@@ -96,7 +96,7 @@ def _settings(context: ProviderContext) -> JsonObject:
     }
 
 
-def _parameters(sent: SentParameters) -> JsonObject:
+def _parameters(sent: SentParameters) -> RequestMembers:
     members = sent.body()
     if THINKING in members:
         members["thinking"] = {"type": "enabled", "budget_tokens": members.pop(THINKING)}

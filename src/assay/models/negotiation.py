@@ -9,7 +9,7 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.model_call import Adjustment, ModelFailure, ModelRequest
 from assay.core.settings import ModelParameters
 from assay.models.rejections import (
@@ -66,7 +66,7 @@ class SentParameters(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
     """Names of parameters that the provider rejected."""
 
-    def body(self) -> JsonObject:
+    def body(self) -> RequestMembers:
         """Build the members of a flat request."""
         return {self.names[name]: value for name, value in self.parameters.items()}
 

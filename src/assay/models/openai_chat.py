@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.model_call import ModelFailure, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
@@ -107,14 +107,14 @@ class ChatModel(HttpModel[Completion]):
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         super().__init__(transport, model, _dialect(model, transport.endpoint))
 
-    def members(self, sent: SentParameters) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; a `response_format` without its schema is filled by each request that has one."""
         members = sent.body()
         if members.get("response_format") == _FILLED:
             del members["response_format"]
         return members
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `response_format`, or a tool that the model must call."""
         if form == "json_schema":
             return {"response_format": {"type": "json_schema", "json_schema": schema_format(schema)}}
@@ -128,7 +128,7 @@ class ChatModel(HttpModel[Completion]):
             "tool_choice": {"type": "function", "function": {"name": REPLY_TOOL}},
         }
 
-    def read(self, result: HttpResult[Completion], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[Completion], applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         completion = result.value
         if completion.choices is None and not completion.error:
@@ -136,7 +136,9 @@ class ChatModel(HttpModel[Completion]):
         return completion_reply(result, self.applied if applied is None else applied, refused=self.transport.refused)
 
 
-def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, refused: Callable[[Any, str], ModelFailure]) -> Reply:
+def completion_reply(
+    result: HttpResult[Completion], applied: RequestMembers, *, refused: Callable[[Any, str], ModelFailure]
+) -> Reply:
     """Parse a completion; raises ModelFailure when it holds an error or no answer."""
     completion = result.value
     request_id = result.request_id or completion.id or ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.model_call import Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.models.endpoint import resolve_endpoint
@@ -86,14 +86,14 @@ class ResponsesModel(HttpModel[_Response]):
         is_set = "text" in model.parameters.extra_body
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def members(self, sent: SentParameters) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; no evaluation data is left at the provider unless the plan says so."""
         members = sent.body()
         if isinstance(members.get("reasoning"), str):
             members["reasoning"] = {"effort": members["reasoning"]}
         return {"store": False, **members}
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `text.format`, or a tool that the model must call."""
         if form == "json_schema":
             return {"text": {"format": {"type": "json_schema", **schema_format(schema)}}}
@@ -110,7 +110,7 @@ class ResponsesModel(HttpModel[_Response]):
         }
         return {"tools": [tool], "tool_choice": {"type": "function", "name": REPLY_TOOL}}
 
-    def read(self, result: HttpResult[_Response], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_Response], applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         response = result.value
         request_id = result.request_id or response.id or ""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.json_path import structure_of
 from assay.core.model_call import ModelFailure, Reply, Usage, with_total
 from assay.core.outcome import TRUNCATED
@@ -465,7 +465,7 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
 
 
-def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObject) -> Reply:
+def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: RequestMembers) -> Reply:
     """Build the reply; raises ModelFailure when there is no answer, which a retry would not change."""
     found, finish = answer.text, answer.finish_reason
     if finish.lower() in _OUTPUT_LIMITS:

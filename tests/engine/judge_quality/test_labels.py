@@ -85,6 +85,6 @@ def test_every_wrong_line_is_named(tmp_path: Path) -> None:
         "5: a second label for 'b'; the first is on line 4",
         "6: a label must be an object",
         "7: the text ends where ',' or '}' should be",
-        "8: sample is 0.7, which is no whole number",
+        "8: sample is 0.7, which is not a whole number",
         "9: record_id is ['e'], which is not a text",
     ]

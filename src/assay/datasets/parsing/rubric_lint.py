@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -449,7 +449,7 @@ class RubricLinter:
         self._last: dict[str, int] = {}
         """Place of the last issue of each code."""
 
-    def lint_rows(self, rows: Mapping[int, Any], line_of: Callable[[int], TextLine]) -> None:
+    def lint_rows(self, rows: Mapping[int, _ScreenedRow], line_of: Callable[[int], TextLine]) -> None:
         """Lint rows with a rubric, by their index; `line_of` gives the line of a row with a warning."""
         indexes = list(rows)
         for place in doubtful_rows(list(rows.values())):

@@ -100,7 +100,7 @@ class _EarlierResults:
         self._known: set[tuple[str, str, str]] = set()
         self._asked: Counter[tuple[str, str]] = Counter()
 
-    def has(self, item: ImportedItem, result_id: Any) -> bool:
+    def has(self, item: ImportedItem, result_id: object) -> bool:
         """Return whether the result of that id came before; one without an id is always new."""
         key = (item.candidate, item.question.id, str(result_id))
         is_known = bool(result_id) and key in self._known

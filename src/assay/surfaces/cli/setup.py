@@ -285,7 +285,7 @@ def _probed(run_file: str) -> tuple[list[str], list[api.ModelProbe]]:
     return [], api.probe_models(planned)
 
 
-def _probe_document(probe: api.ModelProbe) -> dict[str, Any]:
+def _probe_document(probe: api.ModelProbe) -> dict[str, object]:
     """Return a probe as JSON, without members that are empty."""
     document: dict[str, Any] = msgspec.to_builtins(probe)
     document["is_well"] = probe.is_well

@@ -47,7 +47,7 @@ class CompareChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     start: int = 0
     """First flip of the page."""
 
-    def address(self, path: str = "/compare", **changed: Any) -> str:
+    def address(self, path: str = "/compare", **changed: object) -> str:
         """Return the address with some members changed; defaults are left out."""
         chosen = msgspec.structs.replace(self, **changed)
         defaults = CompareChoice()
