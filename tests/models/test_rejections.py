@@ -233,6 +233,7 @@ REJECTIONS: list[tuple[int, object, dict[str, str]]] = [
     (400, error("Thinking level is not supported for this model."), {"reasoning_effort": OMITTED}),
     (400, error("You can only set only one of temperature and top_p."), {"temperature": OMITTED}),
     (400, error("The specified schema produces a constraint that has too many states."), {"reply_format": "json_object"}),
+    (400, error("Function calling is not enabled for models/gemma"), {"reply_format": "json_object"}),
     (500, error("failed to parse grammar"), {"reply_format": "json_object"}),
     (
         400,
@@ -251,6 +252,8 @@ REJECTIONS: list[tuple[int, object, dict[str, str]]] = [
         {"system": "developer"},
     ),
     (400, {"object": "error", "message": "Unexpected message role."}, {"system": "developer"}),
+    (422, {"detail": [{"loc": ["body", "system"], "msg": "Extra inputs are not permitted"}]}, {"system": "developer"}),
+    (400, error('Unknown name "systemInstruction": Cannot find field.'), {"system": "developer"}),
     (
         400,
         error(
@@ -317,6 +320,7 @@ def test_a_rejection_of_a_parameter_is_read_in_the_words_of_any_provider(
         ('"thinking.type.enabled" is not supported. Use "thinking.type.adaptive" instead.', {"thinking_budget": "adaptive"}),
         ("This model does not support effort level 'xhigh'. Supported levels: high, low.", {"reasoning_effort": OMITTED}),
         ("max_tokens: 100000 > 64000, which is the maximum allowed for claude-x-4-5-20251101", {"max_tokens": "64000"}),
+        ("system: Extra inputs are not permitted", {"system": "user"}),
         ("output_config.effort: This model does not support effort.", {"reasoning_effort": OMITTED}),
         ("thinking: Input tag 'enabled' does not match any of the expected tags: 'adaptive'", {"thinking_budget": "adaptive"}),
         ("extraneous key [outputConfig] is not permitted", {"reply_format": "tools"}),

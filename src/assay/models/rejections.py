@@ -102,6 +102,7 @@ _MIN_LIMIT = 64
 _INSTEAD = r"(?:\buse\b|\btry\b|replaced? (?:by|with)|in favou?r of)[^.]{0,60}?"
 _ROLE = re.compile(
     r"messages\W\d+\W*(?:\w+\.)?role|(?:system|developer)[`'\"]? (?:role|message|instruction|prompt)"
+    r"|system[_ ]?instruction|^(?:\w+\.)*system$|(?:^|: )system: "
     r"|'(?:system|developer)' with this model|role [`'\"]?(?:system|developer)\b|(?:unexpected|unknown|invalid) message role"
     r"|unknown variant `(?:system|developer)`|Input tag '(?:system|developer)'|only user and assistant roles|roles must alternate",
     re.IGNORECASE,
@@ -113,7 +114,8 @@ _FORM = (
     r"|\bgrammar\b|(?:guided|constrained) (?:decoding|generation|json)"
 )
 _WORDS: dict[str, str] = {
-    REPLY_FORMAT: rf"{_FORM}|json[ _]mode|structured[ _]outputs?|tool[ _]?(?:choice|use)|tools\b|controlled generation",
+    REPLY_FORMAT: rf"{_FORM}|json[ _]mode|structured[ _]outputs?|tool[ _]?(?:choice|use)|tools\b|controlled generation"
+    r"|function[ _]?(?:call|declaration|tool)|tool[ _]?(?:config|calling)",
     "presence_penalty": r"presence[ _]?penalty|\bpenalty",
     "frequency_penalty": r"frequency[ _]?penalty|\bpenalty",
     "reasoning_effort": r"reasoning[ _.]?effort|\beffort\b|(?<![\w-])reasoning(?![\w-])|output_config(?!\.format)",
