@@ -263,6 +263,17 @@ def test_a_login_page_of_an_endpoint_is_nothing_to_try_again_later() -> None:
     assert ("login page" in checks(probe)["reply"].says, checks(probe)["reply"].hint) == (True, "")
 
 
+def test_a_proxy_that_can_read_the_key_is_named() -> None:
+    # The stub plays the proxy: it is asked for a host that does not exist.
+    with vendor(openai) as (url, asked):
+        provider = provider_of("openai", "http://models.invalid/v1", key_variable="TEST_KEY")
+        (probe,) = probes_of(plan_of(provider), environ={"TEST_KEY": KEY, "http_proxy": url})
+        (direct,) = probes_of(plan_of(provider_of("openai", f"{url}/v1", key_variable="TEST_KEY")), environ={"TEST_KEY": KEY})
+    assert asked[0].path.startswith("http://models.invalid/v1/")
+    assert checks(probe)["key"].says == "accepted; the proxy 127.0.0.1 can read it"
+    assert checks(direct)["key"].says == "accepted"
+
+
 def test_a_redirect_is_described_and_no_key_follows_it() -> None:
     with vendor(openai) as (other, asked):
         target = other.replace("127.0.0.1", "localhost")

@@ -21,7 +21,7 @@ from assay.grading.judge_call import CandidateAnswer, JudgeCall, JudgeCallOption
 from assay.grading.verdict import FIVE_POINT, UnusableReply, read_verdict
 from assay.models import PRICES_HINT, asked_models, load_provider
 from assay.models.connectivity import REFUSED, ConnectivityResult, ask_for_models
-from assay.models.endpoint import endpoint_problems, provider_secrets
+from assay.models.endpoint import endpoint_problems, provider_secrets, unencrypted_proxy
 from assay.models.model_list import ListedModel, nearest_names
 from assay.models.negotiation import MAX_TOKENS, OMITTED, REPLY_FORMAT, SYSTEM, Negotiator
 from assay.models.prices import is_paid, tariff_of
@@ -221,6 +221,9 @@ def _key(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, 
     if PROVIDERS[subject.provider.kind].is_remote and not provider_secrets(subject.provider, environ):
         return _check("key", "note", "none is sent")
     if failure is None or (listed is not None and listed.status and not listed.problem):
+        proxy = unencrypted_proxy(subject.provider, environ)
+        if proxy and PROVIDERS[subject.provider.kind].is_remote:
+            return _check("key", "note", f"accepted; the proxy {proxy} can read it", "use https, or add the host to NO_PROXY")
         return _check("key", "ok", "accepted")
     return _check("key", "note", "not known: the request failed for another reason")
 
