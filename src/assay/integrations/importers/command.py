@@ -63,7 +63,7 @@ Examples:
 \b
 Exit codes:
   0  everything was imported, or skipped for a reason that is listed
-  1  some items are invalid, and the others were imported; or there is no record, and nothing was written
+  1  some items are invalid, and the others were imported; or there is no record
   2  could not run: bad usage, an unreadable file, no answers for a run"""
 
 

@@ -55,7 +55,7 @@ Examples:
 \b
 Exit codes:
   0  every row was converted, or skipped for a reason that is listed
-  1  some rows are invalid, and the others were converted; or there is no record, and nothing was written
+  1  some rows are invalid, and the others were converted; or there is no record
   2  could not run: bad usage, an unreadable file, an output that could not be written"""
 
 
