@@ -11,12 +11,13 @@ from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
+from assay.core.tools import ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
+from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, with_role
 from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.requests import schema_format
-from assay.models.transport import HttpResult, ProviderAnswer, ToolCall, Transport, open_transport, reply_of
+from assay.models.requests import schema_format, schema_of
+from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 _FINISH = {
     "end_turn": "stop",
@@ -53,6 +54,7 @@ class _ContentBlock(msgspec.Struct, frozen=True, rename="camel"):
     citations_content: _CitationsContent | None = None
     """A part of the answer that cites documents."""
     tool_use: _ToolUse | None = None
+    reasoning_content: Any = None
 
 
 class _Message(msgspec.Struct, frozen=True):
@@ -103,9 +105,22 @@ class ConverseModel(HttpModel[_Converse]):
     def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
-            return [_turn(message) for message in with_role(ask.messages, role) if isinstance(message, Message)], None
+            return _turns(with_role(ask.messages, role), self.tool_names(ask)), None
         system = [{"text": message.content} for message in ask.messages if message.role == "system"]
-        return [_turn(message) for message in ask.messages if message.role != "system"], {"system": system} if system else None
+        turns = _turns([message for message in ask.messages if message.role != "system"], self.tool_names(ask))
+        return turns, {"system": system} if system else None
+
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+        """Build `toolConfig`; descriptions must not be empty here."""
+        specs = [
+            {
+                "name": names.sent(tool.name),
+                "description": tool.description or tool.name,
+                "inputSchema": {"json": schema_of(tool)},
+            }
+            for tool in tools
+        ]
+        return {"toolConfig": {"tools": [{"toolSpec": spec} for spec in specs]}}
 
     def members(self, sent: Sent) -> JsonObject:
         """Build the parameters: those of all models, and those that only some know."""
@@ -144,8 +159,8 @@ class ConverseModel(HttpModel[_Converse]):
             raise self.transport.unexpected(result, "it has no output", result.request_id)
         applied = self.applied if applied is None else applied
         used = (block.tool_use for block in message.content)
-        calls = tuple(ToolCall(call.name or "", call.input, call.tool_use_id or "") for call in used if call)
-        called = _reply_call(calls) if "toolConfig" in applied else None
+        calls = tuple(tool_call(call.name or "", call.input, call.tool_use_id or "") for call in used if call)
+        called = reply_call(calls) if "toolConfig" in applied else None
         texts = [text for block in message.content for text in _texts(block)]
         reason = body.stop_reason or ""
         finish = _FINISH.get(reason, reason)
@@ -159,6 +174,7 @@ class ConverseModel(HttpModel[_Converse]):
             explanation=reason if finish == "content_filter" else "",
             has_tool_calls=called is None and bool(calls),
             tool_calls=calls if called is None else (),
+            native=_native(message.content) if calls else None,
             failure_code=_FAILURE_CODES.get(reason, ""),
         )
         return reply_of(answer, result, applied)
@@ -169,8 +185,47 @@ def _texts(block: _ContentBlock) -> list[str]:
     return [text for text in (block.text, *(part.text for part in cited)) if text is not None]
 
 
-def _turn(message: Message) -> JsonObject:
-    return {"role": message.role, "content": [{"text": message.content}]}
+def _native(content: Sequence[_ContentBlock]) -> list[JsonObject]:
+    # Thoughts before a call have to be sent back unchanged.
+    found: list[JsonObject] = []
+    for block in content:
+        if block.reasoning_content is not None:
+            found.append({"reasoningContent": block.reasoning_content})
+        if block.text:
+            found.append({"text": block.text})
+        if block.tool_use is not None:
+            use = block.tool_use
+            found.append({"toolUse": {"toolUseId": use.tool_use_id, "name": use.name, "input": use.input}})
+    return found
+
+
+def _turns(messages: Sequence[object], names: ToolNames) -> list[JsonObject]:
+    """Build the turns; the outputs of one turn's calls belong into one turn of the user."""
+    turns: list[JsonObject] = []
+    outputs: list[JsonObject] | None = None
+    for message in messages:
+        if not isinstance(message, Message):
+            continue
+        if message.role == "tool":
+            if outputs is None:
+                outputs = []
+                turns.append({"role": "user", "content": outputs})
+            outputs.append({"toolResult": {"toolUseId": message.tool_call_id, "content": [{"text": message.content}]}})
+            continue
+        outputs = None
+        turns.append({"role": message.role, "content": _blocks(message, names)})
+    return turns
+
+
+def _blocks(message: Message, names: ToolNames) -> object:
+    if not message.tool_calls:
+        return [{"text": message.content}]
+    text: list[JsonObject] = [{"text": message.content}] if message.content else []
+    uses = [
+        {"toolUse": {"toolUseId": call.id, "name": names.sent(call.name), "input": arguments_object(call)}}
+        for call in message.tool_calls
+    ]
+    return message.native or text + uses
 
 
 def _usage(usage: _TokenUsage | None) -> Usage:
@@ -180,11 +235,6 @@ def _usage(usage: _TokenUsage | None) -> Usage:
     read, written = usage.cache_read_input_tokens, usage.cache_write_input_tokens
     total_input = None if usage.input_tokens is None else usage.input_tokens + (read or 0) + (written or 0)
     return Usage(input_tokens=total_input, output_tokens=usage.output_tokens, total_tokens=usage.total_tokens, cached_tokens=read)
-
-
-def _reply_call(calls: Sequence[ToolCall]) -> str | None:
-    """Return the input of the call by which the model replies, where it was told to reply by one."""
-    return next((tool_text(call.arguments) for call in calls if call.name == REPLY_TOOL), None)
 
 
 _FIELDS = "additionalModelRequestFields"

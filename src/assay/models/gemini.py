@@ -1,6 +1,6 @@
 """Google's generateContent: an answer has parts, thoughts are parts and tokens of their own, and filters withhold a reply."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,11 +11,13 @@ from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
+from assay.core.tools import ToolCall, ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
+from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, with_role
 from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.transport import HttpResult, ProviderAnswer, ToolCall, Transport, open_transport, reply_of
+from assay.models.requests import schema_of
+from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 _FINISH = {
     "STOP": "stop",
@@ -39,6 +41,7 @@ class _FunctionCall(msgspec.Struct, frozen=True):
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
     text: str | None = None
     thought: bool | None = None
+    thought_signature: str | None = None
     function_call: _FunctionCall | None = None
     tool_call: Any = None
     """A call that Google runs itself."""
@@ -106,10 +109,18 @@ class GeminiModel(HttpModel[_Generated]):
     def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
-            return [_content(message) for message in with_role(ask.messages, role) if isinstance(message, Message)], None
+            return _contents(with_role(ask.messages, role), self.tool_names(ask)), None
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
-        turns = [_content(message) for message in ask.messages if message.role != "system"]
+        turns = _contents([message for message in ask.messages if message.role != "system"], self.tool_names(ask))
         return turns, {"systemInstruction": {"parts": [{"text": system}]}} if system else None
+
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+        """Build `functionDeclarations`."""
+        functions = [
+            {"name": names.sent(tool.name), "description": tool.description, "parametersJsonSchema": schema_of(tool)}
+            for tool in tools
+        ]
+        return {"tools": [{"functionDeclarations": functions}]}
 
     def members(self, sent: Sent) -> JsonObject:
         """Build the parameters; members of the plan's own are sent beside them."""
@@ -149,10 +160,8 @@ class GeminiModel(HttpModel[_Generated]):
         applied = self.applied if applied is None else applied
         candidate = body.candidates[0] if body.candidates else _NO_CANDIDATE
         parts = (candidate.content.parts if candidate.content else None) or []
-        calls = tuple(
-            ToolCall(call.name or "", call.args, call.id or "") for call in (part.function_call for part in parts) if call
-        )
-        called = _reply_call(calls) if "toolConfig" in applied else None
+        calls = _numbered(part.function_call for part in parts if part.function_call)
+        called = reply_call(calls) if "toolConfig" in applied else None
         reason = candidate.finish_reason or ""
         answer = ProviderAnswer(
             text=_text(parts) if called is None else called,
@@ -163,13 +172,64 @@ class GeminiModel(HttpModel[_Generated]):
             explanation=_explanation(body, candidate),
             has_tool_calls=called is None and bool(calls or any(part.tool_call for part in parts)),
             tool_calls=calls if called is None else (),
+            native=_native(parts) if calls else None,
             failure_code=_FAILURE_CODES.get(reason, ""),
         )
         return reply_of(answer, result, applied)
 
 
-def _content(message: Message) -> JsonObject:
-    return {"role": "model" if message.role == "assistant" else "user", "parts": [{"text": message.content}]}
+def _numbered(calls: Iterable[_FunctionCall]) -> tuple[ToolCall, ...]:
+    # Gemini's own API leaves the ids out, and tells outputs apart by their order.
+    return tuple(tool_call(call.name or "", call.args, call.id or f"call_{number}") for number, call in enumerate(calls))
+
+
+def _native(parts: Sequence[_Part]) -> list[JsonObject]:
+    # A call without the signature of the thoughts before it is refused when its output is sent.
+    found: list[JsonObject] = []
+    for part in parts:
+        signature = {"thoughtSignature": part.thought_signature} if part.thought_signature else {}
+        if part.function_call:
+            call = {"name": part.function_call.name, "args": part.function_call.args or {}}
+            found.append({"functionCall": call | ({"id": part.function_call.id} if part.function_call.id else {}), **signature})
+        elif part.text is not None:
+            found.append({"text": part.text, **({"thought": True} if part.thought else {}), **signature})
+    return found
+
+
+def _contents(messages: Sequence[object], names: ToolNames) -> list[JsonObject]:
+    """Build the turns; the outputs of one turn's calls belong into one turn of the user."""
+    contents: list[JsonObject] = []
+    outputs: list[JsonObject] | None = None
+    for message in messages:
+        if not isinstance(message, Message):
+            continue
+        if message.role == "tool":
+            if outputs is None:
+                outputs = []
+                contents.append({"role": "user", "parts": outputs})
+            outputs.append({"functionResponse": {"name": names.sent(message.name), "response": _response(message.content)}})
+            continue
+        outputs = None
+        role = "model" if message.role == "assistant" else "user"
+        contents.append({"role": role, "parts": _message_parts(message, names)})
+    return contents
+
+
+def _message_parts(message: Message, names: ToolNames) -> object:
+    if not message.tool_calls:
+        return [{"text": message.content}]
+    text: list[JsonObject] = [{"text": message.content}] if message.content else []
+    calls = [{"functionCall": {"name": names.sent(call.name), "args": arguments_object(call)}} for call in message.tool_calls]
+    return message.native or text + calls
+
+
+def _response(output: str) -> JsonObject:
+    """Return the output of a tool as an object, which this API wants."""
+    try:
+        value = msgspec.json.decode(output)
+    except (msgspec.DecodeError, RecursionError):
+        value = output
+    return value if isinstance(value, dict) else {"output": value}
 
 
 def _text(parts: Sequence[_Part]) -> str | None:
@@ -213,11 +273,6 @@ def _usage(usage: _UsageMetadata | None) -> Usage:
         cached_tokens=usage.cached_content_token_count,
         reasoning_tokens=usage.thoughts_token_count,
     )
-
-
-def _reply_call(calls: Sequence[ToolCall]) -> str | None:
-    """Return the input of the call by which the model replies, where it was told to reply by one."""
-    return next((tool_text(call.arguments) for call in calls if call.name == REPLY_TOOL), None)
 
 
 _THINKING = ("thinkingBudget", "thinkingLevel")

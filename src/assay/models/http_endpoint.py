@@ -23,6 +23,7 @@ from assay.models.http_client import HttpReply
 from assay.models.http_model import with_role
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.record_values import attachment_values, metadata_value, slots_of
+from assay.models.requests import chat_messages
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, decode_error, open_transport, reply_of
 
 _TEXT_HEADER = re.compile(r"[\x20-\x7e]*")
@@ -196,7 +197,7 @@ class EndpointModel:
                 case "system":
                     return "\n\n".join(message.content for message in messages if message.role == "system")
                 case "messages":
-                    return [{"role": message.role, "content": message.content} for message in messages]
+                    return msgspec.to_builtins(chat_messages(messages))
                 case "attachments":
                     return attachment_values(ask)
                 case "session":

@@ -12,10 +12,11 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.json_path import structure_of
-from assay.core.model_call import ModelFailure, Reply, Usage, with_total
+from assay.core.model_call import TOOL_CALL_ONLY, ModelFailure, Reply, Usage, with_total
 from assay.core.outcome import TRUNCATED
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.core.strict_json import parse_json
+from assay.core.tools import ToolCall
 from assay.core.version import __version__
 from assay.models.endpoint import Endpoint
 from assay.models.failures import (
@@ -445,15 +446,6 @@ _OUTPUT_LIMITS = frozenset(
 """The same in the words of providers."""
 
 
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call of one of the caller's tools."""
-
-    name: str
-    arguments: Any = None
-    """As the provider sent them: an object, or a text that should hold one."""
-    id: str = ""
-
-
 class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer in one protocol's terms, before it becomes a reply."""
 
@@ -469,9 +461,11 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     explanation: str = ""
     """The provider's words for the end of a reply that is not an answer."""
     has_tool_calls: bool = False
-    """True when the model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
+    """True when the model calls tools, those that the provider runs itself included."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The calls themselves, as far as the protocol's module reads them."""
+    """Calls of the tools that the request offered."""
+    native: Any = None
+    """The turn in the provider's format, for the request that sends the outputs of its calls."""
     failure_code: str = ""
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
 
@@ -482,7 +476,9 @@ def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObjec
     if finish.lower() in _OUTPUT_LIMITS:
         finish = LENGTH
         answer = msgspec.structs.replace(answer, finish_reason=finish)
-    if found is None or finish == "content_filter" or answer.failure_code or _is_tool_call_only(answer):
+    if found is None and answer.tool_calls:
+        found = ""
+    if found is None or finish == "content_filter" or answer.failure_code or (_is_tool_call_only(answer) and not answer.tool_calls):
         raise _no_answer(answer)
     # Not every database and file format can hold a NUL.
     text = found.replace("\x00", "\ufffd")
@@ -497,6 +493,8 @@ def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObjec
         applied=applied,
         flags=() if is_plain else _flags(answer, has_replaced=has_replaced),
         raw=result.raw,
+        tool_calls=answer.tool_calls,
+        native=answer.native if answer.tool_calls else None,
     )
 
 
@@ -524,7 +522,7 @@ def _no_answer(answer: ProviderAnswer) -> ModelFailure:
         message = f"the provider ended the reply with '{finish}'"
         return ModelFailure(answer.failure_code, shorten(message), http_status=200, request_id=request_id)
     if _is_tool_call_only(answer):
-        message = "the reply holds tool calls and no text; tool calls are not graded"
+        message = f"{TOOL_CALL_ONLY}: they are of tools that the provider runs itself, or cannot be read"
         return ModelFailure("tool_call_only", message, http_status=200, request_id=request_id)
     if finish == LENGTH:
         message = "the model reached its output limit before it began to answer; raise max_tokens, or let it think less"

@@ -27,6 +27,7 @@ REASONS = {
     410: "It was removed by retention; what is left is listed with the artifacts.",
     412: "The file is not the one that If-Match names.",
     413: "The payload is too large.",
+    414: "The address is too long.",
     415: "The content type or encoding is not supported.",
     416: "The range is outside of the file.",
     429: "Too many requests; Retry-After gives the seconds to wait.",
@@ -196,6 +197,9 @@ def _statuses(path: str, handler: HTTPRouteHandler) -> list[int]:
         errors |= {401, 429}
     if path.endswith("/artifacts/{name}"):
         errors |= {206, 304}
+    # Only parameters make an address long: ids that are too long for one are unknown, and a 404 as any.
+    if msgspec.structs.fields(handler.opt["query"]):
+        errors.add(414)
     return sorted({handler.status_code, *errors})
 
 
