@@ -2,6 +2,7 @@
 
 AssayError
 ├── UsageProblem        wrong option, setting or argument
+│   └── NothingImported     files of another tool without a record for a run
 ├── SourceUnreadable    a file that cannot be opened or decompressed
 ├── MissingExtra        an optional dependency that is not installed
 ├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
@@ -38,6 +39,10 @@ class UsageProblem(AssayError):
     """An option, setting or argument that cannot be used as given."""
 
     code = "usage"
+
+
+class NothingImported(UsageProblem):
+    """Files of another tool that hold no record for a run."""
 
 
 class SourceUnreadable(AssayError):

@@ -25,9 +25,14 @@ def read_openai_evals(sources: list[ImportSource], reading: ImportState) -> Iter
     reading.tool = "openai evals"
     names: dict[str, str] = {}
     # The registry first: samples are named by the eval that lists them, in any order of the files.
+    is_alone = all(source.ending in _YAML for source in sources)
     for source in sources:
         if source.ending in _YAML:
-            names |= _read_registry(source, reading)
+            listed = _read_registry(source, reading)
+            names |= listed
+            if is_alone:
+                shown = ", ".join(listed) if listed else "no samples"
+                reading.note_absence(source, f"is a registry, which names the samples {shown}", hint="import these files with it")
     for source in sources:
         if source.ending in _YAML:
             continue

@@ -304,7 +304,8 @@ def read_config(source: ImportSource, config: Row, reading: ImportState) -> Iter
         reading.leave_out(f"defaultTest.{name}", int(name not in _TEST))
     prompts = list(_prompts(config.get("prompts"), files, reading))
     if not prompts:
-        raise SourceUnreadable(f"'{source.name}' has no prompts that can be read", hint="name its files too: --with-files")
+        reading.note_absence(source, "has no prompt that can be read", hint="name its files too: --with-files")
+        return
     dataset = str(config.get("description") or source.path.name.partition(".")[0])
     for number, test in enumerate(_tests(config.get("tests"), files, reading), 1):
         for values in _combinations(test, given, reading):
