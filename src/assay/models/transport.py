@@ -31,9 +31,11 @@ from assay.models.failures import (
     status_failure,
 )
 from assay.models.http_client import MAX_REPLY_BYTES, ExchangeFailed, HttpPool, HttpReply
-from assay.models.unexpected_replies import Unexpected, other_format, unexpected_status, unreadable
+from assay.models.unexpected_replies import Unexpected, is_page, other_format, unexpected_status, unreadable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_PAGES = 3
+"""Web pages in place of the first answers, after which the address is taken for that of something else."""
 _OPTIONAL = ("usage", "usageMetadata")
 """Optional members: an odd value in one must not cost an answer that was paid for."""
 
@@ -161,6 +163,8 @@ class Transport:
         self._headers = headers
         self._keep_raw = keep_raw
         self._scrub = KeyScrubber(endpoint.secrets())
+        self._pages: int | None = 0
+        """Pages that came in place of answers; None after the first answer."""
 
     def request_head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
         """Build the head of one request to a whole address on the provider's host, without its length."""
@@ -277,7 +281,13 @@ class Transport:
                 raise self._other_format(other, request_id_of(self._error_headers(reply))) from None
             found = unreadable(reply, content, self.endpoint)
             what = str(found) if found else self._parse_problem(content, decoder) or str(problem)
-            raise self._malformed(what, reply) from None
+            failure = self._malformed(what, reply)
+            if is_page(content) and self._pages is not None:
+                self._pages += 1
+                if self._pages >= _MAX_PAGES:
+                    # The address is wrong, which every further request would meet; fewer pages may be a fault of a gateway.
+                    failure.code = "unexpected_reply"
+            raise failure from None
         return self._build_result(reply, content, decoded)
 
     def refused(self, body: object, request_id: str) -> ModelFailure:
@@ -287,6 +297,7 @@ class Transport:
         return self._scrub.failure(error_failure(refusal))
 
     def _build_result(self, reply: HttpReply, content: bytes, decoded: DecodedReply[_Value]) -> HttpResult[_Value]:
+        self._pages = None
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
         return HttpResult(
             decoded.value,

@@ -21,7 +21,7 @@ from assay.grading.judge_call import CandidateAnswer, JudgeCall, JudgeCallOption
 from assay.grading.verdict import FIVE_POINT, UnusableReply, read_verdict
 from assay.models import PRICES_HINT, asked_models, load_provider
 from assay.models.connectivity import REFUSED, ConnectivityResult, ask_for_models
-from assay.models.endpoint import endpoint_problems, provider_secrets
+from assay.models.endpoint import endpoint_problems, provider_secrets, unencrypted_proxy
 from assay.models.model_list import ListedModel, nearest_names
 from assay.models.negotiation import MAX_TOKENS, OMITTED, REPLY_FORMAT, SYSTEM, Negotiator
 from assay.models.prices import is_paid, tariff_of
@@ -56,6 +56,7 @@ class _Subject(msgspec.Struct, frozen=True):
     provider: ProviderPlan
     role: ProbeRole
     is_strict: bool
+    system_prompt: str
 
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +90,7 @@ def _subjects(plan: Plan) -> Iterator[_Subject]:
     providers = {provider.name: provider for provider in plan.providers}
     for model in asked_models(plan):
         role: ProbeRole = "judge" if model in plan.judges else "candidate"
-        yield _Subject(model, providers[model.provider], role, plan.strict_parameters is True)
+        yield _Subject(model, providers[model.provider], role, plan.strict_parameters is True, plan.system_prompt)
 
 
 async def _probe(subject: _Subject, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ModelProbe:
@@ -157,7 +158,9 @@ async def _negotiated(model: Model, request: ModelRequest) -> Reply:
 def _request(subject: _Subject) -> ModelRequest:
     """Build the request: a question to a candidate, and to a judge the prompt and the schema of a run."""
     if subject.role == "candidate":
-        messages = (Message("user", _QUESTION),)
+        # The role of instructions may be rejected as a parameter may.
+        system = (Message("system", subject.system_prompt),) if subject.system_prompt else ()
+        messages = (*system, Message("user", _QUESTION))
         return ModelRequest(stage="candidate", call_id="candidate", model=subject.model.name, messages=messages)
     blocks = {"task": _QUESTION, "context": "", "rubric": "Is the answer right?", "reference": _ANSWER}
     question = JudgeQuestion(criterion="overall", template_id=TEMPLATE, blocks=blocks, shape=FIVE_POINT)
@@ -180,11 +183,14 @@ def _checks(
     # Everything below needs an answer, of whatever status.
     yield _key(subject, answer, listed, environ)
     if failure is None or failure.code not in _REFUSED_KEY:
-        yield _model(subject, answer, listed)
-        yield from _parameters(answer)
+        # An endpoint of the user's own knows neither models nor parameters.
+        if not PROVIDERS[subject.provider.kind].is_described:
+            yield _model(subject, answer, listed)
+            yield from _parameters(answer)
         if failure is None and subject.role == "judge":
             yield _schema(answer)
-        if failure is not None and failure.code not in ("not_found", "invalid_request", "parameter_refused"):
+        shown = () if PROVIDERS[subject.provider.kind].is_described else ("not_found", "invalid_request", "parameter_refused")
+        if failure is not None and failure.code not in shown:
             yield _check("reply", "problem", failure.message, _advice(failure))
     if answer.reply is not None:
         yield _tokens(answer.reply)
@@ -210,10 +216,14 @@ def _key(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, 
     failure = answer.failure
     variable = subject.provider.key_variable or "its key"
     if failure is not None and failure.code in _REFUSED_KEY:
-        return _check("key", "problem", failure.message, f"make a new key, or set {variable} to the right one")
+        is_sent = bool(provider_secrets(subject.provider, environ))
+        return _check("key", "problem", failure.message, f"make a new key, or set {variable} to the right one" if is_sent else "")
     if PROVIDERS[subject.provider.kind].is_remote and not provider_secrets(subject.provider, environ):
         return _check("key", "note", "none is sent")
     if failure is None or (listed is not None and listed.status and not listed.problem):
+        proxy = unencrypted_proxy(subject.provider, environ)
+        if proxy and PROVIDERS[subject.provider.kind].is_remote:
+            return _check("key", "note", f"accepted; the proxy {proxy} can read it", "use https, or add the host to NO_PROXY")
         return _check("key", "ok", "accepted")
     return _check("key", "note", "not known: the request failed for another reason")
 
@@ -303,7 +313,8 @@ def _advice(failure: ModelFailure) -> str:
         return "add credit to the account, or use another key"
     if failure.retry_after is not None:
         return f"try again in {failure.retry_after:g} s"
-    return "try again later" if failure.is_transient else ""
+    # What is no answer with the status of one is explained by the message itself.
+    return "try again later" if failure.is_transient and failure.http_status != 200 else ""
 
 
 def _tokens(reply: Reply) -> ProbeCheck:
