@@ -251,7 +251,7 @@ REJECTIONS: list[tuple[int, object, dict[str, str]]] = [
         error("Invalid value: 'developer'. Supported values are: 'system' and 'user'.", "messages[0].role", "invalid_value"),
         {"system": "developer"},
     ),
-    (400, {"object": "error", "message": "UnexpectedReply message role."}, {"system": "developer"}),
+    (400, {"object": "error", "message": "Unexpected message role."}, {"system": "developer"}),
     (422, {"detail": [{"loc": ["body", "system"], "msg": "Extra inputs are not permitted"}]}, {"system": "developer"}),
     (400, error('Unknown name "systemInstruction": Cannot find field.'), {"system": "developer"}),
     (
