@@ -13,7 +13,7 @@ from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
 from assay.core.tools import ToolCall, ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, with_role
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
 from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_of
@@ -196,23 +196,14 @@ def _native(parts: Sequence[_Part]) -> list[RequestMembers]:
     return found
 
 
-def _contents(messages: Sequence[object], names: ToolNames) -> list[RequestMembers]:
-    """Build the turns; the outputs of one turn's calls belong into one turn of the user."""
-    contents: list[RequestMembers] = []
-    outputs: list[RequestMembers] | None = None
-    for message in messages:
-        if not isinstance(message, Message):
-            continue
-        if message.role == "tool":
-            if outputs is None:
-                outputs = []
-                contents.append({"role": "user", "parts": outputs})
-            outputs.append({"functionResponse": {"name": names.sent(message.name), "response": _response(message.content)}})
-            continue
-        outputs = None
-        role = "model" if message.role == "assistant" else "user"
-        contents.append({"role": role, "parts": _message_parts(message, names)})
-    return contents
+def _contents(messages: Sequence[object], names: ToolNames) -> list[object]:
+    def turn(message: Message) -> RequestMembers:
+        return {"role": "model" if message.role == "assistant" else "user", "parts": _message_parts(message, names)}
+
+    def output(message: Message) -> RequestMembers:
+        return {"functionResponse": {"name": names.sent(message.name), "response": _response(message.content)}}
+
+    return grouped_turns(messages, turn, output=output, content="parts")
 
 
 def _message_parts(message: Message, names: ToolNames) -> object:
