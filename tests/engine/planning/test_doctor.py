@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import api
-from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
+from assay.core.setup_checks import DoctorCheck
 from assay.engine.planning.doctor import examine_clock, examine_handles, examine_proxies
 from assay.models.connectivity import ask_for_models
 from assay.surfaces.cli.program import program

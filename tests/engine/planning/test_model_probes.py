@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from assay import api
-from assay.core.model_probe import ModelProbe, ProbeCheck
 from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import ProviderKind
 from assay.core.settings import ModelParameters
+from assay.core.setup_checks import ModelProbe, ProbeCheck
 from assay.engine.planning.model_probes import probe_models
 from tests.models.asking import KEY, plan_of, provider_of
 from tests.models.vendor_stub import Asked, Said, vendor

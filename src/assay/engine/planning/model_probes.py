@@ -10,12 +10,11 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from assay.core.case import Message
-from assay.core.doctor import Standing
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Adjustment, ModelFailure, ModelRequest, Reply
-from assay.core.model_probe import ModelProbe, ProbeCheck, ProbeRole, ProbeSubject, ShownExchange
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDERS
+from assay.core.setup_checks import CheckStanding, ModelProbe, ProbeCheck, ProbeRole, ProbeSubject, ShownExchange
 from assay.grading.five_point import TEMPLATE
 from assay.grading.judge_call import CandidateAnswer, JudgeCall, JudgeCallOptions, JudgeQuestion
 from assay.grading.verdict import FIVE_POINT, UnusableReply, read_verdict
@@ -168,7 +167,7 @@ def _request(subject: _Subject) -> ModelRequest:
     return JudgeCall(question, subject.model.name, answer=answer, options=JudgeCallOptions()).ask()
 
 
-def _check(subject: ProbeSubject, standing: Standing, says: str, hint: str = "") -> ProbeCheck:
+def _check(subject: ProbeSubject, standing: CheckStanding, says: str, hint: str = "") -> ProbeCheck:
     return ProbeCheck(subject=subject, standing=standing, says=says, hint=hint)
 
 

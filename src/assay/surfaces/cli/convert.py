@@ -29,7 +29,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 
 BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr")
