@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from assay.engine.comparison.gate import GateDecision as GateDecision
     from assay.engine.comparison.gate import GateReason as GateReason
     from assay.engine.comparison.gate import GateSpec as GateSpec
+    from assay.engine.comparison.group_comparison import GroupComparison as GroupComparison
+    from assay.engine.comparison.group_comparison import PairComparison as PairComparison
+    from assay.engine.comparison.matrix import MatrixColumn as MatrixColumn
+    from assay.engine.comparison.matrix import MatrixRow as MatrixRow
+    from assay.engine.comparison.matrix import RunMatrix as RunMatrix
     from assay.engine.comparison.run_comparison import RunComparison as RunComparison
     from assay.engine.comparison.run_comparison import SliceDifference as SliceDifference
     from assay.engine.comparison.run_comparison import StoredComparison as StoredComparison
@@ -109,14 +114,15 @@ _NAMES = {
     "api.client": "AsyncClient Client RunStatus",
     "api.datasets": "TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract dataset_table import_files import_runs",
     "api.decisions": """
-        PlannedSuite SuiteResult SuiteRun audit compare decide_suite gate keep_comparison kept_comparison list_baselines
-        note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
+        GatedRun GroupDecision PlannedSuite SuiteResult SuiteRun audit compare compare_runs decide_suite gate gate_group
+        keep_comparison kept_comparison list_baselines note_audit plan_rank plan_suite rank read_flips run_suite
+        set_baseline trend
     """,
     "api.judges": "calibrate filled_labels keep_card keep_label kept_cards kept_labels label_sample label_text probe",
     "api.runs": "cancel check list_records plan_run_file plan_runs resume retry run run_async work",
     "api.stored_runs": """
-        PurgeResult fetch file_problems filled_eval_run index_progress list_runs open_run publish purge removed replay
-        rescore run_id_of verify
+        PurgeResult RunGroup fetch file_problems filled_eval_run index_progress list_runs open_group open_run publish
+        purge removed replay rescore run_id_of run_matrix verify
     """,
     "api.validation": "FixReport fix stream validate validate_with_hashes",
     "core.doctor": "DoctorCheck",
@@ -130,6 +136,8 @@ _NAMES = {
     "datasets.imports": "DatasetRows ImportFormat ImportReport ImportResult",
     "datasets.parsing.config": "ValidationConfig load_config",
     "engine.comparison.alignment": "Flip FlipSide",
+    "engine.comparison.group_comparison": "GroupComparison PairComparison",
+    "engine.comparison.matrix": "MatrixColumn MatrixRow RunMatrix",
     "engine.comparison.gate": "GateDecision GateReason GateSpec",
     "engine.comparison.run_comparison": "RunComparison SliceDifference StoredComparison",
     "engine.comparison.trends": "RunTrend",

@@ -24,8 +24,7 @@ from assay.engine.readers.tables import (
     RecordTable,
     case_table,
 )
-from assay.engine.run_import import ImportRequest, candidates_of, check_new, dataset_of, import_plans, publish
-from assay.engine.storage.run_paths import new_run_id
+from assay.engine.run_import import ImportRequest, check_new, dataset_of, import_plans, publish
 
 __all__ = [
     "TABLE_COLUMNS",
@@ -98,10 +97,8 @@ def import_runs(
             with path.open("wb") as stream:
                 stream.writelines(rows.lines())
         read = dataset_of(path, rows, shown=imported.first_path if dataset is None else path)
-        names = candidates_of(imported, wanted)
-        ids = [new_run_id() for _ in names] if run_id is None else [run_id]
         now = time.time()
-        plans = import_plans(imported, read, wanted=wanted, ids=ids, now=now, retention=retention)
+        plans = import_plans(imported, read, wanted=wanted, run_id=run_id or "", now=now, retention=retention)
         # Before the first is published: of several runs all are made or none.
         check_new(plans, Path(runs_dir))
         folders = [publish(imported, rows, plan=plan, dataset=read, runs_dir=Path(runs_dir), at=now) for plan in plans]

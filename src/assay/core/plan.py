@@ -247,6 +247,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cache_dir: str = ""
     suite: str = ""
     """Groups the runs of several candidates."""
+    # Unset rather than empty, so that plans of a single candidate are written as by earlier versions.
+    group: str | msgspec.UnsetType = msgspec.UNSET
+    """Name that the run shares with those started together with it, by which commands take all of them."""
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run."""
     retention: RetentionPolicy = RetentionPolicy()
@@ -324,6 +327,7 @@ def plan_sha256(plan: Plan) -> str:
     settings = msgspec.to_builtins(plan)
     for name in _OPERATION:
         del settings[name]
+    settings.pop("group", None)
     for section, names in _INCIDENTAL.items():
         settings[section] = [{name: value for name, value in part.items() if name not in names} for part in settings[section]]
     _keep_batch(settings)

@@ -253,6 +253,15 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
             option=CommandOption("Run id; an unfinished run with the same id and settings is resumed.", "ID"),
         ),
     ] = None
+    group: Annotated[
+        RunId | None,
+        exposed(
+            "Name that the run shares with others, so that commands such as `assay show` and `gate` take all of them. Default: "
+            "the run id where there are several candidates, whose runs are called after it.",
+            option=CommandOption("Name of the group that the run joins.", "NAME", default="with several candidates the run id"),
+            parameter=QueryParameter("Name of the group of runs that the run joins.", is_later=True),
+        ),
+    ] = None
     concurrency: Annotated[
         Calls,
         exposed(

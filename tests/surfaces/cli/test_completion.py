@@ -98,6 +98,17 @@ def test_runs_are_those_of_the_folder_that_the_line_names(folder: Path) -> None:
 
 
 @has("bash")
+def test_groups_are_offered_before_the_runs_in_them(folder: Path, tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("a"))
+    api.run(dataset, run_id="night", models=("scripted/mcq-first", "scripted/mcq-last"), runs_dir=str(tmp_path / "runs"))
+    place = ("--runs-dir", str(tmp_path / "runs"))
+    ids = ["night-scripted-mcq-last", "night-scripted-mcq-first"]
+    assert in_bash(folder, "assay", "show", *place, "ni") == ["night", *ids]
+    assert in_bash(folder, "assay", "gate", *place, "ni") == ["night", *ids]
+    assert in_bash(folder, "assay", "verify", *place, "ni") == ids
+
+
+@has("bash")
 def test_no_word_is_offered_that_a_shell_would_obey_or_take_apart(folder: Path, tmp_path: Path) -> None:
     dataset = write_rows(tmp_path / "law.jsonl", *map(mcq_row, ("plain", "$(touch pwned)", "two words", "`id`")))
     api.run(dataset, run_id="good", model="scripted/mcq-first", runs_dir=str(tmp_path / "runs"))
