@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from assay.datasets.imports import ImportResult as ImportResult
     from assay.datasets.parsing.config import ValidationConfig as ValidationConfig
     from assay.datasets.parsing.config import load_config as load_config
+    from assay.datasets.tables.column_roles import ColumnsUnclear as ColumnsUnclear
     from assay.engine.comparison.alignment import Flip as Flip
     from assay.engine.comparison.alignment import FlipSide as FlipSide
     from assay.engine.comparison.gate import GateDecision as GateDecision
@@ -107,7 +108,9 @@ if TYPE_CHECKING:
 _NAMES = {
     "api.checks": "check_upload estimate_cost examine_place probe_models warm_up",
     "api.client": "AsyncClient Client RunStatus",
-    "api.datasets": "TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract dataset_table import_files import_runs",
+    "api.datasets": """
+        TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract convert_table dataset_table import_files import_runs
+    """,
     "api.decisions": """
         PlannedSuite SuiteResult SuiteRun audit compare decide_suite gate keep_comparison kept_comparison list_baselines
         note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
@@ -129,6 +132,7 @@ _NAMES = {
     "datasets.dataset_paths": "find_sources",
     "datasets.imports": "DatasetRows ImportFormat ImportReport ImportResult",
     "datasets.parsing.config": "ValidationConfig load_config",
+    "datasets.tables.column_roles": "ColumnsUnclear",
     "engine.comparison.alignment": "Flip FlipSide",
     "engine.comparison.gate": "GateDecision GateReason GateSpec",
     "engine.comparison.run_comparison": "RunComparison SliceDifference StoredComparison",

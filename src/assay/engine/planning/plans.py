@@ -447,7 +447,9 @@ class _Planner:
         gates, default_gates = self._gates()
         models = (candidate, *self.judges)
         graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
-        skips = any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+        skips = any(
+            on_invalid(value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip" for dataset in self.inputs
+        )
         # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
@@ -540,7 +542,7 @@ class _Planner:
 
     def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
         """Read every attachment before any call; when invalid records are skipped, an unreadable one costs only its own record."""
-        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract) == "skip"
+        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip"
         found = dataset.attachments.check(folder_of(dataset.plan), used)
         path = shown_path(dataset.plan.path)
         refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]
