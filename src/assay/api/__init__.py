@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from assay.engine.readers.tables import typed_rows as typed_rows
     from assay.engine.records.run_counters import Snapshot as Snapshot
     from assay.engine.run_import import ImportRequest as ImportRequest
-    from assay.engine.submissions import MOST_ERRORS as MOST_ERRORS
+    from assay.engine.submissions import MAX_ERRORS as MAX_ERRORS
     from assay.engine.submissions import NamedModels as NamedModels
     from assay.engine.submissions import Submissions as Submissions
     from assay.engine.submissions import UploadTarget as UploadTarget
@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from assay.store.verify import FileProblem as FileProblem
 
 _NAMES = {
-    "api.checks": "check_upload estimate_cost examine_place probe_models warm_up",
+    "api.checks": "check_upload estimate_cost check_installation probe_models warm_up",
     "api.client": "AsyncClient Client RunStatus",
     "api.datasets": """
         TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract convert_table dataset_table import_files import_runs
@@ -157,7 +157,7 @@ _NAMES = {
     "engine.records.run_counters": "Snapshot",
     "engine.run_import": "ImportRequest",
     "engine.submissions": """
-        MOST_ERRORS NamedModels Submissions UploadTarget UploadVerdict accept_records file_models has_failed is_driven
+        MAX_ERRORS NamedModels Submissions UploadTarget UploadVerdict accept_records file_models has_failed is_driven
         leave_failure named_run no_such_run prepare_run record_errors record_failure run_file_models
         run_file_problems run_project
     """,

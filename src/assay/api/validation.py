@@ -177,7 +177,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
         raise UsageProblem(
             f"cannot write '{target}': {(problem.strerror or str(problem)).lower()}", hint="choose another place"
         ) from problem
-    # Validated anew, so that the report is about what was written.
+    # Validated again, so that the report is about what was written.
     return FixReport(corrected.changes, validate(target, known, config=config, interface="cli"))
 
 

@@ -126,7 +126,7 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = UNSET
     error: Annotated[
         ReplyPath | UnsetType,
-        described("`kind: http`: path of an error's message; a reply that has one is a failure, whatever its status."),
+        described("`kind: http`: path of an error's message; a reply that has one is a failure with any status."),
     ] = UNSET
     steps: Annotated[
         ReplyPath | UnsetType, described("`kind: http`: path of the list of an agent's steps, which are stored with the answer.")
@@ -231,7 +231,7 @@ class StageSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class GradingRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules of grading, whatever the method."""
+    """Rules of grading, for every method."""
 
     pass_threshold: Annotated[Rate, described("Score from which a record passes on the 0-1 scale.")] = 0.7
     case_pass_score: Annotated[
@@ -267,7 +267,7 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
         ResponseSource | None,
         exposed(
             "`sampled` calls the candidates, `prefilled` reads their answers from `responses`, `part_of_conversation` takes those "
-            "of an earlier run, or the recorded replies where no `responses` are named. Default: `prefilled` beside `responses`, "
+            "of an earlier run, or the recorded replies where no `responses` are named. Default: `prefilled` with `responses`, "
             "`part_of_conversation` for conversations without a candidate, else `sampled`.",
         ),
     ] = None

@@ -123,7 +123,7 @@ class ListedRecord(msgspec.Struct, frozen=True):
 
 
 class ListedRecords(msgspec.Struct, frozen=True):
-    """Selected records of a request, whatever its models."""
+    """Selected records of a request, regardless of its models."""
 
     records: tuple[ListedRecord, ...]
     """In the order of the run."""
@@ -132,7 +132,7 @@ class ListedRecords(msgspec.Struct, frozen=True):
 
 
 def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
-    """Return the valid records that a request selects, whatever its models; raises PlanProblems, SourceUnreadable."""
+    """Return the valid records that a request selects, regardless of its models; raises PlanProblems, SourceUnreadable."""
     planner = _Planner(MergedSettings(request), environ)
     planner.read_datasets()
     if planner.settings.problems:
@@ -505,7 +505,7 @@ class _Planner:
     # Records
 
     def rules(self) -> SelectionRules:
-        """Return the rules that select records, whatever the models are."""
+        """Return the rules that select records, regardless of the models."""
         value = self.settings.value
         is_recorded = self._source == "part_of_conversation" and not value.run.responses
         datasets = tuple(dataset.plan for dataset in self.inputs)

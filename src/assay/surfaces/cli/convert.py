@@ -61,7 +61,7 @@ Examples:
 \b
 Exit codes:
   0  every row was converted, or skipped for a reason that is listed
-  1  some rows are invalid; the others were converted
+  1  some rows are invalid, and the others were converted; or there is no record
   2  could not run: bad usage, an unreadable file, an output that could not be written"""
 
 
@@ -124,11 +124,19 @@ def convert(options: ConvertOptions) -> int:
         conversion = api.convert_benchmark(work.benchmark, work.sources, id_style=options.id_style)
     else:
         conversion = api.convert_contract(work.sources[0], source=work.source_contract, target=work.target_contract)
-    _write_conversion(conversion.lines(), work.output)
     report = conversion.report
+    is_empty = not any(source.emitted for source in report.sources)
+    # Without a record nothing is written, and an older file of that name stays.
+    if not is_empty:
+        _write_conversion(conversion.lines(), work.output)
     if options.report:
         write_file(options.report, [json_text(report.to_dict(), indent=2).encode() + b"\n"])
     _show_conversion(report, options, is_on_error=work.output == STANDARD)
+    if is_empty:
+        read = sum(source.read for source in report.sources)
+        reason = f"none of the {read:,} rows could be converted" if read else "the sources have no rows"
+        exits.print_error(f"no record could be converted, and nothing was written: {reason}", hint="the report lists the reasons")
+        return exits.INVALID
     # Rows that were skipped for a listed reason are as documented; invalid ones are not.
     return exits.INVALID if any(source.invalid for source in report.sources) else exits.VALID
 

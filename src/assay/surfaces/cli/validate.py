@@ -35,7 +35,7 @@ from assay.surfaces.reporters.formats import FORMATS
 from assay.surfaces.reporters.github import report_annotations
 from assay.surfaces.reporters.settings import ReportSettings
 
-MOST_WORKERS = 2
+MAX_WORKERS = 2
 """More processes than this gain little: the document is split before, and the report written after."""
 ALIASES = {"console": "text"}
 
@@ -201,7 +201,7 @@ class ValidationJob:
             strict=options.strict,
             progress=self._meter.count,
             # The default of the library is 1; only the command may assume that the machine is its own.
-            workers=options.workers or min(os.cpu_count() or 1, MOST_WORKERS),
+            workers=options.workers or min(os.cpu_count() or 1, MAX_WORKERS),
             interface="cli",
             columns=options.columns,
             sheet=options.sheet,
