@@ -342,7 +342,7 @@ def rank(
     takes_signals: bool = False,
     placement: RunBackend = LOCAL_BACKEND,
 ) -> RunResult:
-    """Have judges compare the answers of finished runs in both orders, as a run with sealed evidence; `ranking` of its metrics
+    """Have judges compare the answers of finished runs in both orders, as a run with sealed artifacts; `ranking` of its metrics
     has the order. An unfinished run of the same id is resumed. `placement` says where it is stored, as for `run`.
     """
     planned = source if isinstance(source, PlannedComparison) else plan_rank(source)
@@ -488,7 +488,7 @@ def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) 
     expected = sum(len(plans.plans) for _, plans in planned.parts)
     is_finished = len(found) == expected and all(one.verdict is not None or one.problem for one in found)
     decided = _result(planned.name, found, is_finished=is_finished)
-    # An unfinished suite is no decision.
+    # An unfinished suite is not a decision.
     if is_finished:
         members = {**decided.to_dict(), "run_id": planned.run_id, "runs": [one.run_id for one in found]}
         record(Path(planned.runs_dir), "suite", members)

@@ -81,7 +81,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     missing: tuple[str, ...] = ()
     """Why some of this could not be read."""
 
-    # Reading it decodes the metrics anew, and a report asks for them dozens of times.
+    # Reading it decodes the metrics each time, and a report asks for them dozens of times.
     @cached_property
     def summary(self) -> Summary | None:
         """Metrics; None where there are none."""

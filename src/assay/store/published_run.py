@@ -290,7 +290,7 @@ def open_run_folder(path: Path) -> PublishedRun:
     """Open a published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
     members = decoded(read_manifest(path), path / MANIFEST)
     if not isinstance(members, dict):
-        raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is no object')
+        raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is not an object')
     return PublishedRun(path, members)
 
 

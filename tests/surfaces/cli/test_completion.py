@@ -72,7 +72,7 @@ def in_bash(folder: Path, *words: str) -> list[str]:
     ("line", "offered"),
     [
         (("assay", "va"), ["validate"]),
-        (("assay", "validate", "--cont"), ["--contract"]),
+        (("assay", "validate", "--contr"), ["--contract"]),
         (("assay", "validate", "--contract", "g"), ["golden_v1"]),
         (("assay", "run", "--profile", "h"), ["healthbench"]),
         (("assay", "show", ""), ["latest", "tuesday", "monday"]),

@@ -11,7 +11,7 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
-from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words
+from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words, unwanted_calls
 from assay.core.outcome import (
     ANSWER_TRUNCATED,
     TRUNCATED,
@@ -58,6 +58,15 @@ class CallFailed(Exception):
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt.error_message)
         self.attempt = attempt
+
+
+class UnwantedCalls(Exception):
+    """A reply of tool calls alone to a request that wants a text: the same request would get the same again."""
+
+    def __init__(self, stage: Stage, failure: ModelFailure) -> None:
+        super().__init__(failure.message)
+        self.stage: Stage = stage
+        self.failure = failure
 
 
 class BudgetExceeded(Exception):
@@ -173,6 +182,8 @@ class _CaseRunner:
             )
         except CallFailed as problem:
             return self._failed_outcome(problem)
+        except UnwantedCalls as problem:
+            return FailedOutcome(code=problem.failure.code, message=problem.failure.message, stage=problem.stage)
         except BudgetExceeded as problem:
             return CancelledOutcome(code=problem.code, message=problem.message)
         except (AssayError, ClaimLost, RunStopped):
@@ -246,7 +257,18 @@ class _CaseRunner:
             else:
                 attempts = await gather_attempts(self._attempt(request, is_one_of_several=True) for request in missing)
             missing = await self._next_round(zip(missing, attempts, strict=True))
-        return tuple([self._replies[request.call_id] for request in requests])
+        return tuple([self._usable_reply(request) for request in requests])
+
+    def _usable_reply(self, request: ModelRequest) -> Reply:
+        """Return a call's reply; raises UnwantedCalls for tool calls alone where the request wants a text."""
+        # Checked here, where replies of calls, batches, caches and earlier processes come together.
+        reply = self._replies[request.call_id]
+        failure = unwanted_calls(request, reply)
+        if failure is None:
+            return reply
+        if not request.may_fail:
+            raise UnwantedCalls(request.stage, failure)
+        return FailedReply(text="", code=failure.code, message=failure.message)
 
     def _use_earlier_reply(self, request: ModelRequest) -> bool:
         """Take a judge's reply from the run that this one repeats; return False when there is none. A failed vote stays failed."""
@@ -408,7 +430,7 @@ class _CaseRunner:
         return self._record_call(call, reply, cost=route.cost(reply))
 
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
-        """Call the model; where it rejects a parameter, store what that taught and call it again at once, which is no attempt."""
+        """Call the model; where it rejects a parameter, store the reason and call it again at once, which is not an attempt."""
         for _ in range(MAX_NEGOTIATIONS):
             result = await self._try_parameters(call, route)
             if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):

@@ -122,7 +122,7 @@ class ListedRecord(msgspec.Struct, frozen=True):
 
 
 class ListedRecords(msgspec.Struct, frozen=True):
-    """Selected records of a request, whatever its models."""
+    """Selected records of a request, regardless of its models."""
 
     records: tuple[ListedRecord, ...]
     """In the order of the run."""
@@ -131,7 +131,7 @@ class ListedRecords(msgspec.Struct, frozen=True):
 
 
 def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
-    """Return the valid records that a request selects, whatever its models; raises PlanProblems, SourceUnreadable."""
+    """Return the valid records that a request selects, regardless of its models; raises PlanProblems, SourceUnreadable."""
     planner = _Planner(MergedSettings(request), environ)
     planner.read_datasets()
     if planner.settings.problems:
@@ -460,7 +460,9 @@ class _Planner:
         gates, default_gates = self._gates()
         models = (candidate, *self.judges)
         graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
-        skips = any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+        skips = any(
+            on_invalid(value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip" for dataset in self.inputs
+        )
         # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
@@ -517,7 +519,7 @@ class _Planner:
     # Records
 
     def rules(self) -> SelectionRules:
-        """Return the rules that select records, whatever the models are."""
+        """Return the rules that select records, regardless of the models."""
         value = self.settings.value
         is_recorded = self._source == "part_of_conversation" and not value.run.responses
         datasets = tuple(dataset.plan for dataset in self.inputs)
@@ -554,7 +556,7 @@ class _Planner:
 
     def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
         """Read every attachment before any call; when invalid records are skipped, an unreadable one costs only its own record."""
-        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract) == "skip"
+        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip"
         found = dataset.attachments.check(folder_of(dataset.plan), used)
         path = shown_path(dataset.plan.path)
         refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]

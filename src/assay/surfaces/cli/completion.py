@@ -176,7 +176,7 @@ def _chosen(context: click.Context) -> list[str]:
         lines = (_runs_dir(context) / "audit.jsonl").read_bytes().splitlines()
         # The log is read as plain lines: verifying its hash chain is the work of the command, not of a key press.
         chosen = [json.loads(line)["name"] for line in reversed(lines) if b'"baseline_set"' in line]
-    # Whatever the log holds, a suggestion must not print an error into the line that is being typed.
+    # With any content of the log, a suggestion must not print an error into the line that is being typed.
     except (OSError, ValueError, LookupError, TypeError):
         return []
     return list(dict.fromkeys(chosen))

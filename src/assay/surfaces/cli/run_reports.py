@@ -26,9 +26,9 @@ from assay.surfaces.cli.run_options import (
     SavedChart,
     command_line,
     near,
-    placed,
     save_charts,
     text_settings,
+    with_public_folder,
     write_text,
 )
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
@@ -116,7 +116,7 @@ def _view(run: api.RunReader, shown: OutputOptions, *, is_one: bool) -> RunRepor
     # Side by side the same records must stand on the same line, so there the order is the dataset's.
     view = view_of(run, is_verbose=shown.is_verbose, is_worst_first=is_one)
     result = msgspec.structs.replace(view.result, run_dir=near(view.result.run_dir))
-    return msgspec.structs.replace(view, result=placed(result, shown))
+    return msgspec.structs.replace(view, result=with_public_folder(result, shown))
 
 
 def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) -> list[str]:

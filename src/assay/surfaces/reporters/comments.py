@@ -303,7 +303,7 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
         (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))
         for probe in card.probes
     ]
-    # Results are bold, and bold marks are no text from outside; everything else is made inert.
+    # Results are bold, and bold marks are ours; everything else is made inert.
     yield from markdown_table(("probe", "verdict", "slips", "rate", "no verdict"), rows, [False, False, True, True, True])
     yield f"\n{PROBE_NOTE}\n"
     for probe in card.probes:
