@@ -123,17 +123,23 @@ def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequenc
 
 
 def candidate_sections(
-    views: Sequence[RunReport], *, is_verbose: bool = False, waiting: Sequence[str] = (), commands: Sequence[str] = ()
+    views: Sequence[RunReport],
+    *,
+    is_verbose: bool = False,
+    waiting: Sequence[str] = (),
+    commands: Sequence[str] = (),
+    records: Section | None = None,
 ) -> list[Section]:
-    """Return one table over all candidates, the cases of golden datasets, the slices, then the decisions on each candidate.
+    """Return the records side by side, one table over all candidates, the slices, then the decisions on each candidate.
 
-    `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next.
+    `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next. Without
+    `records` those of golden datasets are listed without answers.
     """
     # Only what decides between candidates; the report on each run has the rest.
     titles = ("candidate", "state", "graded", "errors", "pass rate", shared_mean(views).title, "p95", "cost")
     found = [
         subject_section(views[0], has_candidate=False),
-        Section(title="Records", tables=(case_table(views),)) if any(view.cases for view in views) else None,
+        records or (Section(title="Records", tables=(case_table(views),)) if any(view.cases for view in views) else None),
         Section(title="Candidates", tables=(candidate_table(views, waiting=waiting).only(*titles),)),
         slice_section(views, is_verbose=is_verbose),
         *(section for view in views for section in _candidate_sections(view, is_verbose=is_verbose)),

@@ -127,6 +127,8 @@ def check_markdown(path: str | None, sources: Sequence[str] = (), *, is_json: bo
 
 RUN = click.argument("run", metavar="RUN")
 """A run by its id, a unique prefix of an id, `latest`, or the path of its folder."""
+RUN_OR_GROUP = click.argument("run", metavar="RUN|GROUP")
+"""A run, or the name of several that were started together."""
 
 
 class OutputOptions(msgspec.Struct, frozen=True, kw_only=True):
