@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from assay.core.case import Case
-from assay.core.checks import Check, CheckResult
+from assay.core.checks import Check, CheckResult, ToolCalledCheck
 from assay.core.model_call import Reply
 from assay.core.outcome import Flow, Grade, GradingFailure, Score
 from assay.grading.assignment import GradingAssignment, GradingMethod
@@ -30,7 +30,10 @@ def grade_by_checks(assignment: GradingAssignment) -> Flow:
         raise GradingFailure(
             NOTHING_TO_COMPARE, f"the record has no reference to compare an answer with, as its checks need ({names})"
         )
-    (reply,) = yield (candidate_ask(assignment),)
+    request = candidate_ask(assignment)
+    # A call of a tool is an answer where that is what is checked.
+    wants_calls = any(isinstance(check, ToolCalledCheck) for check in checks)
+    (reply,) = yield (msgspec.structs.replace(request, takes_tool_calls=True) if wants_calls else request,)
     results = run_checks(checks, reply, case.references)
     return assignment.sign(check_grade(assignment, checks, reply=reply, results=results))
 

@@ -122,9 +122,10 @@ class CheckedAnswer:
 
     @cached_property
     def tools(self) -> Texts:
-        """Return the tools that the candidate called: in the steps of an agent, or as its answer."""
+        """Return the tools that the candidate called: in its reply, in the steps of an agent, or as its answer."""
         called = read_call(self.reply.text)
-        found = [name for step in self.reply.steps for name in _tools_of(step, 0)]
+        found = [call.name for call in self.reply.tool_calls]
+        found += [name for step in self.reply.steps for name in _tools_of(step, 0)]
         return tuple(dict.fromkeys([*found, *([called.tool] if called else [])]))
 
 

@@ -11,7 +11,16 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
-from assay.core.model_call import FailedReply, MeasuredReply, ModelFailure, ModelRequest, Reply, Stage, failure_words
+from assay.core.model_call import (
+    FailedReply,
+    MeasuredReply,
+    ModelFailure,
+    ModelRequest,
+    Reply,
+    Stage,
+    failure_words,
+    unwanted_calls,
+)
 from assay.core.outcome import (
     ANSWER_TRUNCATED,
     TRUNCATED,
@@ -58,6 +67,15 @@ class CallFailed(Exception):
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt.error_message)
         self.attempt = attempt
+
+
+class UnwantedCalls(Exception):
+    """A reply of tool calls alone to a request that wants a text: the same request would get the same again."""
+
+    def __init__(self, stage: Stage, failure: ModelFailure) -> None:
+        super().__init__(failure.message)
+        self.stage: Stage = stage
+        self.failure = failure
 
 
 class BudgetExceeded(Exception):
@@ -176,6 +194,8 @@ class _CaseRunner:
             )
         except CallFailed as problem:
             return self._failed_outcome(problem)
+        except UnwantedCalls as problem:
+            return FailedOutcome(code=problem.failure.code, message=problem.failure.message, stage=problem.stage)
         except BudgetExceeded as problem:
             return CancelledOutcome(code=problem.code, message=problem.message)
         except (AssayError, ClaimLost, RunStopped):
@@ -249,7 +269,7 @@ class _CaseRunner:
             else:
                 attempts = await gather_attempts(self._attempt(request, is_one_of_several=True) for request in missing)
             missing = await self._next_round(zip(missing, attempts, strict=True))
-        replies = [self._replies[request.call_id] for request in requests]
+        replies = [self._usable_reply(request) for request in requests]
         if self._is_checked and requests[0].stage == "candidate":
             replies[0] = self._measured(replies[0], requests[0].call_id)
         return tuple(replies)
@@ -259,6 +279,17 @@ class _CaseRunner:
         members = {name: getattr(reply, name) for name in Reply.__struct_fields__}
         latency = self._latencies.get(call_id) if UNTIMED.isdisjoint(reply.flags) else None
         return MeasuredReply(**members, latency_ms=latency, cost=self._costs.get(call_id))
+
+    def _usable_reply(self, request: ModelRequest) -> Reply:
+        """Return a call's reply; raises UnwantedCalls for tool calls alone where the request wants a text."""
+        # Checked here, where replies of calls, batches, caches and earlier processes come together.
+        reply = self._replies[request.call_id]
+        failure = unwanted_calls(request, reply)
+        if failure is None:
+            return reply
+        if not request.may_fail:
+            raise UnwantedCalls(request.stage, failure)
+        return FailedReply(text="", code=failure.code, message=failure.message)
 
     def _use_earlier_reply(self, request: ModelRequest) -> bool:
         """Take a judge's reply from the run that this one repeats; return False when there is none. A failed vote stays failed."""
@@ -420,7 +451,7 @@ class _CaseRunner:
         return self._record_call(call, reply, cost=route.cost(reply))
 
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
-        """Call the model; where it rejects a parameter, store what that taught and call it again at once, which is no attempt."""
+        """Call the model; where it rejects a parameter, store the reason and call it again at once, which is not an attempt."""
         for _ in range(MAX_NEGOTIATIONS):
             result = await self._try_parameters(call, route)
             if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):
