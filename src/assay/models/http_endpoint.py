@@ -14,9 +14,9 @@ from assay.core.case import Message, attachment_section
 from assay.core.http_template import OMITTED, fill, fill_text, slots_in
 from assay.core.json_path import JsonPath, structure_of
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
-from assay.core.model_probe import ShownExchange
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.settings import UsagePaths
+from assay.core.setup_checks import ShownExchange
 from assay.models.endpoint import resolve_endpoint
 from assay.models.failures import request_id_of, shorten
 from assay.models.http_client import HttpReply

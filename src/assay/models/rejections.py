@@ -15,7 +15,7 @@ SYSTEM, REPLY_FORMAT, MAX_TOKENS, THINKING = "system", "reply_format", "max_toke
 _STATUSES = frozenset({200, 400, 404, 405, 415, 422, 500, 501})
 """Gateways answer 404, 405 and 500 where their upstream answers 400, and 200 with an error inside."""
 _FATAL_FAILURES = frozenset({"answer_truncated", "content_filtered", "payment_required", "rate_limited", "unauthorized"})
-"""Failures of texts and accounts, whatever words their messages have."""
+"""Failures of texts and accounts, regardless of the words of their messages."""
 _FATAL_CODES = frozenset(
     {
         "content_filter",
@@ -96,7 +96,7 @@ _CONTEXT = re.compile(
     r"|reduce the length|input token count",
     re.IGNORECASE,
 )
-"""Requests that are too long, whatever their parameters."""
+"""Requests that are too long, regardless of their parameters."""
 _MIN_LIMIT = 64
 """A smaller number in a rejection of an output limit is not the model's maximum."""
 _INSTEAD = r"(?:\buse\b|\btry\b|replaced? (?:by|with)|in favou?r of)[^.]{0,60}?"
@@ -129,7 +129,7 @@ _WORDS: dict[str, str] = {
 _THINKING_EFFORT = r"|support thinking|thinking[ _]?level|\bthinking (?:is|was) |\bthink value\b"
 """Further words for an effort, where no budget is sent that they could mean."""
 _FORMAT = re.compile(_FORM, re.IGNORECASE)
-"""Names of the form of a reply. assay chooses the form, so that whatever an error says of one, the next form is tried."""
+"""Names of the form of a reply. assay chooses the form, so that the next form is tried after any error about one."""
 _PYDANTIC = re.compile(r"\{'type': '(\w{1,60})', 'loc': \(([^)]{0,300})\), 'msg': (?:'([^']{0,300})'|\"([^\"]{0,300})\")")
 """Errors of pydantic, which some servers write into a message as Python prints them."""
 _QUOTES = tuple("'\"`[")
@@ -230,7 +230,7 @@ def _is_rejected(
     if name == REPLY_FORMAT and any(_FORMAT.search(text) for text in (error.text, *error.fields)):
         return True
     if name not in request.explicit and (_WRONG_VALUE.search(error.text) or error.fields or pattern.is_name_in(error.text)):
-        # A preference of ours, such as temperature 0, is left out for whatever reason it is rejected.
+        # A preference of ours, such as temperature 0, is left out when it is rejected for any reason.
         return True
     return is_rejecting and not _OUT_OF_RANGE.search(error.text)
 
@@ -288,7 +288,7 @@ def _named_in(text: str, patterns: Mapping[str, _NamePattern], *, explicit: Abst
     found = {name: match for name, pattern in patterns.items() if (match := pattern.search(text))}
 
     def rank(name: str) -> tuple[bool, bool, int]:
-        # What stands in quotation marks is the subject of the sentence, wherever it stands.
+        # The quoted words are the subject of the sentence, wherever it stands.
         match = found[name]
         return not _is_quoted(text, match), name != REPLY_FORMAT and not patterns[name].is_exact(match), match.start()
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from assay import api
-from assay.core.model_probe import ModelProbe, ProbeCheck
 from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import ProviderKind
 from assay.core.settings import ModelParameters, UsagePaths
+from assay.core.setup_checks import ModelProbe, ProbeCheck
 from assay.engine.planning.model_probes import probe_models
 from tests.models.asking import KEY, plan_of, provider_of
 from tests.models.vendor_stub import Asked, Said, vendor
@@ -353,5 +353,5 @@ def test_a_notebook_with_a_running_loop_can_probe(tmp_path: Path) -> None:
 def test_doctor_says_how_many_models_a_provider_lists() -> None:
     with vendor(openai) as (url, _):
         environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
-        (check,) = [check for check in api.examine_place("runs", environ=environ) if check.area == "providers"]
+        (check,) = [check for check in api.check_installation("runs", environ=environ) if check.area == "providers"]
     assert (check.standing, check.says.split(" · ")[1:]) == ("ok", ["accepts the key", "lists 2 models"])

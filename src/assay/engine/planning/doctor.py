@@ -12,10 +12,10 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import ProviderEntry
+from assay.core.setup_checks import DoctorCheck
 from assay.core.version import __version__
 from assay.engine.planning.dataset_inputs import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
