@@ -132,7 +132,12 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     steps: Annotated[
         ReplyPath | UnsetType, described("`kind: http`: path of the list of an agent's steps, which are stored with the answer.")
     ] = UNSET
-    usage: Annotated[UsagePaths | UnsetType, described("`kind: http`: paths of the counts of tokens.")] = UNSET
+    usage: Annotated[
+        UsagePaths | ReplyPath | UnsetType,
+        described(
+            "`kind: http`: paths of the counts of tokens, or of one object that names them as providers do, such as `$.usage`."
+        ),
+    ] = UNSET
     session: Annotated[
         ReplyPath | UnsetType,
         described(
