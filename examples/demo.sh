@@ -51,7 +51,7 @@ cat <<NEXT
   assay gate golden-careful --baseline golden-hasty --mode superiority
                                                a verdict for a pipeline
   assay probe --judge scripted/judge-gullible  is this judge sound? (it is not)
-  assay run YOUR-FILE --model openai/gpt-6-luna --judge openai/gpt-6-sol --dry-run
+  assay run FILE --model openai/gpt-6-luna --judge openai/gpt-6-sol --dry-run
   make demo-local                              a real model here, without a key
   Read on: docs/tutorial/first-run.md, docs/reference/run-file.md
   Where the replies come from: examples/recordings/README.md

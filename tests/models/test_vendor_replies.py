@@ -194,15 +194,12 @@ ENDS: list[tuple[ProviderKind, dict[str, Any], str]] = [
     ("google", {"candidates": [{"finishReason": "SAFETY", "index": 0}]}, "content_filtered"),
     ("google", generated({"text": "The first ha"}, finish="RECITATION"), "content_filtered"),
     ("google", generated(finish="IMAGE_SAFETY"), "content_filtered"),
-    ("google", generated(CALL), "tool_call_only"),
-    ("google", generated(CALL, finish="UNEXPECTED_TOOL_CALL"), "tool_call_only"),
     ("google", {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}, "tool_call_only"),
     ("google", {"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS"}]}, "answer_truncated"),
     ("google", generated({"inlineData": {"mimeType": "image/png", "data": ""}}), "empty_answer"),
     ("google", {"usageMetadata": {"promptTokenCount": 9}}, "internal_error"),
     ("bedrock", conversed({"text": "Blocked."}, stop="guardrail_intervened"), "content_filtered"),
     ("bedrock", conversed({"text": "The first ha"}, stop="content_filtered"), "content_filtered"),
-    ("bedrock", conversed({"toolUse": {"toolUseId": "1", "name": "look", "input": {}}}, stop="tool_use"), "tool_call_only"),
     ("bedrock", conversed(), "empty_answer"),
     ("bedrock", conversed({"text": "{"}, stop="malformed_model_output"), "internal_error"),
     ("bedrock", {"Output": {"__type": "UnknownOperationException"}, "Version": "1.0"}, "internal_error"),
@@ -215,7 +212,6 @@ ENDS: list[tuple[ProviderKind, dict[str, Any], str]] = [
     ("azure", completion("", finish="content_filter"), "content_filtered"),
     ("deepseek", completion("", finish="insufficient_system_resource"), "service_unavailable"),
     ("mistral", completion([{"type": "thinking", "thinking": []}], finish="length"), "answer_truncated"),
-    ("groq", completion(None, finish="tool_calls", tool_calls=[{"id": "1", "function": {"name": "look"}}]), "tool_call_only"),
 ]
 
 

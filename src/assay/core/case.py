@@ -5,17 +5,27 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.canonical import JsonObject
+from assay.core.tools import ToolCall, ToolDefinition
 
 Task = Literal["open", "rubric", "reference", "mcq", "conversation", "pairwise"]
-Role = Literal["user", "assistant", "system"]
+Role = Literal["user", "assistant", "system", "tool"]
 
 
 # Cases are frozen because graders, policies and observers of third parties get them: none may change what another one sees.
-class Message(msgspec.Struct, frozen=True):
+# Defaults are omitted, so that messages without tools have the bytes, and the hashes, that they had before tools existed.
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """One turn of the conversation that the candidate continues."""
 
     role: Role
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Calls of the assistant's turn."""
+    tool_call_id: str = ""
+    """Call whose output a message of the role `tool` holds."""
+    name: str = ""
+    """Tool whose output it is."""
+    native: Any = None
+    """The assistant's turn as its provider sent it: thoughts and signatures have to be sent back unchanged."""
 
 
 class Criterion(msgspec.Struct, frozen=True):
@@ -103,6 +113,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     # UNSET instead of 0, so that cases of runs with one answer per record have the bytes that they had before repeats existed.
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Number of the answer to the record, from 0; set only in runs with several answers per record."""
+    tools: tuple[ToolDefinition, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Tools that the candidate is offered."""
     open_fields: int | msgspec.UnsetType = msgspec.UNSET
     """Version of the rule by which models see the open members of `extra`; unset without them, and in cases of earlier versions."""
     record_sha256: str = ""

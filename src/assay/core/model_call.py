@@ -7,6 +7,7 @@ import msgspec
 from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message
 from assay.core.errors import ReportedFailure
+from assay.core.tools import ToolCall, ToolDefinition
 
 Stage = Literal["candidate", "judge"]
 # The four codes are those of batch_v1; every other failure is permanent, and a retry would only cost money.
@@ -41,6 +42,10 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Name of one of the plan's models."""
     messages: tuple[Message, ...]
+    tools: tuple[ToolDefinition, ...] = ()
+    """Tools that the model may call."""
+    takes_tool_calls: bool = False
+    """Tool calls without a text are a reply; otherwise they are a failure, because there is nothing to grade."""
     reply_schema: JsonObject | None = None
     """JSON Schema of the wanted reply, for providers that can enforce one."""
     is_fresh: bool = False
@@ -97,6 +102,32 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The provider's whole body, if the run stores it."""
     steps: tuple[Any, ...] = ()
     """What an agent did before it answered, as JSON values of its own."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Calls of the tools that the model was offered."""
+    native: Any = None
+    """The turn as the provider sent it, if it calls tools: thoughts and signatures have to be sent back unchanged."""
+
+
+TOOL_CALL_ONLY = "the reply holds tool calls and no text"
+
+
+def unwanted_calls(request: ModelRequest, reply: Reply) -> "ModelFailure | None":
+    """Return the failure of a reply of tool calls alone, where the request wants a text."""
+    if not reply.tool_calls or request.takes_tool_calls or reply.text.strip():
+        return None
+    names = ", ".join(sorted({call.name for call in reply.tool_calls}))
+    return ModelFailure(
+        "tool_call_only", f"{TOOL_CALL_ONLY} (it calls {names[:200]})", http_status=200, request_id=reply.request_id
+    )
+
+
+class MeasuredReply(Reply, frozen=True, kw_only=True):
+    """A reply with what its call took, for graders; never stored."""
+
+    latency_ms: float | None = None
+    """None for a reply without a call of its own, and for one of a batch."""
+    cost: float | None = None
+    """US dollars; None where the price is not known."""
 
 
 class FailedReply(Reply, frozen=True, kw_only=True):

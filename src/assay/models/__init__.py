@@ -31,7 +31,9 @@ __all__ = [
 NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = {}
 _KNOWN: tuple[ProviderKind, ...] = ("replay", "scripted")
 """Kinds whose models are known without a call: their modules have a `model_problems`."""
-PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server or a function of your own has no listed price"
+PRICES_HINT = (
+    "the price list comes with: pip install 'assay[prices]'; that of your own server is set by --price or prices in the run file"
+)
 
 
 @asynccontextmanager
@@ -104,6 +106,12 @@ def _bill(plan: Plan, environ: Mapping[str, str]) -> dict[str, bool]:
     providers = {provider.name: provider for provider in plan.providers}
     paid = (model for model in asked_models(plan) if model.provider in providers and is_paid(providers[model.provider]))
     return {model.name: has_price(providers[model.provider], model, environ=environ) for model in paid}
+
+
+def has_known_price(plan: Plan, model: ModelPlan, *, environ: Mapping[str, str]) -> bool:
+    """Return whether it is known what a call to one of the plan's models costs, which may be nothing."""
+    provider = next((provider for provider in plan.providers if provider.name == model.provider), None)
+    return provider is None or not is_paid(provider) or has_price(provider, model, environ=environ)
 
 
 async def unreachable_hosts(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:

@@ -6,17 +6,18 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
+from assay.core.tools import ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole, nested
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.requests import schema_format
-from assay.models.transport import HttpResult, ProviderAnswer, ToolCall, Transport, open_transport, reply_of
+from assay.models.requests import schema_format, schema_of
+from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 _FINISH = {
     "end_turn": "stop",
@@ -53,6 +54,7 @@ class _ContentBlock(msgspec.Struct, frozen=True, rename="camel"):
     citations_content: _CitationsContent | None = None
     """A part of the answer that cites documents."""
     tool_use: _ToolUse | None = None
+    reasoning_content: Any = None
 
 
 class _Message(msgspec.Struct, frozen=True):
@@ -100,17 +102,30 @@ class ConverseModel(HttpModel[_Converse]):
         is_set = "outputConfig" in model.parameters.extra_body
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
-            return [_turn(message) for message in with_role(ask.messages, role) if isinstance(message, Message)], None
+            return _turns(with_role(ask.messages, role), self.tool_names(ask)), None
         system = [{"text": message.content} for message in ask.messages if message.role == "system"]
-        return [_turn(message) for message in ask.messages if message.role != "system"], {"system": system} if system else None
+        turns = _turns([message for message in ask.messages if message.role != "system"], self.tool_names(ask))
+        return turns, {"system": system} if system else None
 
-    def members(self, sent: Sent) -> JsonObject:
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
+        """Build `toolConfig`; descriptions must not be empty here."""
+        specs = [
+            {
+                "name": names.sent(tool.name),
+                "description": tool.description or tool.name,
+                "inputSchema": {"json": schema_of(tool)},
+            }
+            for tool in tools
+        ]
+        return {"toolConfig": {"tools": [{"toolSpec": spec} for spec in specs]}}
+
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters: those of all models, and those that only some know."""
-        config: JsonObject = {}
-        own: JsonObject = {}
+        config: RequestMembers = {}
+        own: RequestMembers = {}
         for name, value in sent.parameters.items():
             if name == THINKING:
                 own = merged(own, {_FIELDS: {"thinking": {"type": "enabled", "budget_tokens": value}}})
@@ -119,10 +134,10 @@ class ConverseModel(HttpModel[_Converse]):
             elif name in _DIALECT.names:
                 config[sent.names[name]] = value
             else:
-                own = merged(own, {sent.names[name]: value})
+                own = merged(own, nested(sent.names[name], value, _DIALECT.containers))
         return merged({"inferenceConfig": config} if config else {}, own)
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `outputConfig.textFormat`, or a tool that the model must call."""
         if form == "json_schema":
             named = schema_format(schema)
@@ -134,7 +149,7 @@ class ConverseModel(HttpModel[_Converse]):
         spec = {"name": REPLY_TOOL, "description": "Give the reply.", "inputSchema": {"json": dict(schema)}}
         return {"toolConfig": {"tools": [{"toolSpec": spec}], "toolChoice": {"tool": {"name": REPLY_TOOL}}}}
 
-    def read(self, result: HttpResult[_Converse], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_Converse], applied: RequestMembers | None = None) -> Reply:
         """Parse a body; raises ModelFailure."""
         body = result.value
         message = body.output.message if body.output else None
@@ -144,8 +159,8 @@ class ConverseModel(HttpModel[_Converse]):
             raise self.transport.unexpected(result, "it has no output", result.request_id)
         applied = self.applied if applied is None else applied
         used = (block.tool_use for block in message.content)
-        calls = tuple(ToolCall(call.name or "", call.input, call.tool_use_id or "") for call in used if call)
-        called = _reply_call(calls) if "toolConfig" in applied else None
+        calls = tuple(tool_call(call.name or "", call.input, call.tool_use_id or "") for call in used if call)
+        called = reply_call(calls) if "toolConfig" in applied else None
         texts = [text for block in message.content for text in _texts(block)]
         reason = body.stop_reason or ""
         finish = _FINISH.get(reason, reason)
@@ -159,6 +174,7 @@ class ConverseModel(HttpModel[_Converse]):
             explanation=reason if finish == "content_filter" else "",
             has_tool_calls=called is None and bool(calls),
             tool_calls=calls if called is None else (),
+            native=_native(message.content) if calls else None,
             failure_code=_FAILURE_CODES.get(reason, ""),
         )
         return reply_of(answer, result, applied)
@@ -169,8 +185,36 @@ def _texts(block: _ContentBlock) -> list[str]:
     return [text for text in (block.text, *(part.text for part in cited)) if text is not None]
 
 
-def _turn(message: Message) -> JsonObject:
-    return {"role": message.role, "content": [{"text": message.content}]}
+def _native(content: Sequence[_ContentBlock]) -> list[RequestMembers]:
+    # Thoughts before a call have to be sent back unchanged.
+    found: list[RequestMembers] = []
+    for block in content:
+        if block.reasoning_content is not None:
+            found.append({"reasoningContent": block.reasoning_content})
+        if block.text:
+            found.append({"text": block.text})
+        if block.tool_use is not None:
+            use = block.tool_use
+            found.append({"toolUse": {"toolUseId": use.tool_use_id, "name": use.name, "input": use.input}})
+    return found
+
+
+def _turns(messages: Sequence[object], names: ToolNames) -> list[object]:
+    def output(message: Message) -> RequestMembers:
+        return {"toolResult": {"toolUseId": message.tool_call_id, "content": [{"text": message.content}]}}
+
+    return grouped_turns(messages, lambda message: {"role": message.role, "content": _blocks(message, names)}, output=output)
+
+
+def _blocks(message: Message, names: ToolNames) -> object:
+    if not message.tool_calls:
+        return [{"text": message.content}]
+    text: list[RequestMembers] = [{"text": message.content}] if message.content else []
+    uses = [
+        {"toolUse": {"toolUseId": call.id, "name": names.sent(call.name), "input": arguments_object(call)}}
+        for call in message.tool_calls
+    ]
+    return message.native or text + uses
 
 
 def _usage(usage: _TokenUsage | None) -> Usage:
@@ -180,11 +224,6 @@ def _usage(usage: _TokenUsage | None) -> Usage:
     read, written = usage.cache_read_input_tokens, usage.cache_write_input_tokens
     total_input = None if usage.input_tokens is None else usage.input_tokens + (read or 0) + (written or 0)
     return Usage(input_tokens=total_input, output_tokens=usage.output_tokens, total_tokens=usage.total_tokens, cached_tokens=read)
-
-
-def _reply_call(calls: Sequence[ToolCall]) -> str | None:
-    """Return the input of the call by which the model replies, where it was told to reply by one."""
-    return next((tool_text(call.arguments) for call in calls if call.name == REPLY_TOOL), None)
 
 
 _FIELDS = "additionalModelRequestFields"
@@ -199,4 +238,5 @@ _DIALECT = Dialect(
     },
     formats=("json_schema", "tools", "plain"),
     roles=("system", "user"),
+    containers=("inferenceConfig", _FIELDS),
 )

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from typing import Any
@@ -14,8 +14,10 @@ from assay.core.errors import ThirdPartyCode, ThirdPartyError
 from assay.core.model_call import GraderRequest, ModelFailure, ModelRequest, Reply, with_total
 from assay.core.outcome import GRADER_ERROR, GradingFailure, judgement_of
 from assay.core.plan import ModelPlan
+from assay.core.tools import ToolCall, read_chat_tool_call, storable_call
 from assay.models.failures import EXCEPTION_CODES, shorten
 from assay.models.provider_protocol import Maker, ProviderContext
+from assay.models.requests import chat_messages
 
 MODEL_ERROR = "model_error"
 """Code of an attempt whose function raised an exception that is neither a timeout nor a network error."""
@@ -78,7 +80,15 @@ class FunctionModel:
         # Not every database and file format can hold a NUL or a lone surrogate.
         text = reply.text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
         flags = reply.flags if text == reply.text else (*reply.flags, "replaced_characters")
-        return msgspec.structs.replace(reply, text=text, flags=flags, usage=with_total(reply.usage))
+        calls = self._tool_calls(reply.tool_calls) if reply.tool_calls else ()
+        return msgspec.structs.replace(reply, text=text, flags=flags, usage=with_total(reply.usage), tool_calls=calls)
+
+    def _tool_calls(self, given: Iterable[object]) -> tuple[ToolCall, ...]:
+        calls = [storable_call(call) if isinstance(call, ToolCall) else read_chat_tool_call(call) for call in given]
+        if None in calls:
+            message = f"'{self._name}' returned a tool call that is neither a ToolCall nor in the format of chat completions"
+            raise ModelFailure("invalid_reply", message)
+        return tuple(call for call in calls if call is not None)
 
 
 def _argument_for(function: Function) -> Callable[[ModelRequest], Any]:
@@ -90,7 +100,7 @@ def _argument_for(function: Function) -> Callable[[ModelRequest], Any]:
         name = ""
     if name == "ask":
         return lambda ask: ask
-    return _prompt if name == "prompt" else lambda ask: msgspec.to_builtins(ask.messages)
+    return _prompt if name == "prompt" else lambda ask: msgspec.to_builtins(chat_messages(ask.messages))
 
 
 def _is_json(value: object) -> bool:

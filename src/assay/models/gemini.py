@@ -1,21 +1,23 @@
 """Google's generateContent: an answer has parts, thoughts are parts and tokens of their own, and filters withhold a reply."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
+from assay.core.tools import ToolCall, ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, tool_text, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole, nested
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.transport import HttpResult, ProviderAnswer, ToolCall, Transport, open_transport, reply_of
+from assay.models.requests import schema_of
+from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 _FINISH = {
     "STOP": "stop",
@@ -39,6 +41,7 @@ class _FunctionCall(msgspec.Struct, frozen=True):
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
     text: str | None = None
     thought: bool | None = None
+    thought_signature: str | None = None
     function_call: _FunctionCall | None = None
     tool_call: Any = None
     """A call that Google runs itself."""
@@ -68,7 +71,7 @@ class _UsageMetadata(msgspec.Struct, frozen=True, rename="camel"):
     tool_use_prompt_token_count: int | None = None
 
 
-class _Generated(msgspec.Struct, frozen=True, rename="camel"):
+class _GeminiBody(msgspec.Struct, frozen=True, rename="camel"):
     candidates: list[_Candidate] | None = None
     prompt_feedback: _PromptFeedback | None = None
     usage: _UsageMetadata | None = msgspec.field(name="usageMetadata", default=None)
@@ -77,7 +80,7 @@ class _Generated(msgspec.Struct, frozen=True, rename="camel"):
     error: Any = None
 
 
-_DECODER = msgspec.json.Decoder(_Generated)
+_DECODER = msgspec.json.Decoder(_GeminiBody)
 _NO_CANDIDATE = _Candidate()
 
 
@@ -89,7 +92,7 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
         yield lambda model: GeminiModel(transport, model)
 
 
-class GeminiModel(HttpModel[_Generated]):
+class GeminiModel(HttpModel[_GeminiBody]):
     """One model behind generateContent."""
 
     messages_member = "contents"
@@ -103,29 +106,37 @@ class GeminiModel(HttpModel[_Generated]):
         is_set = isinstance(config, dict) and any(name.startswith("response") for name in config)
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
-            return [_content(message) for message in with_role(ask.messages, role) if isinstance(message, Message)], None
+            return _contents(with_role(ask.messages, role), self.tool_names(ask)), None
         system = "\n\n".join(message.content for message in ask.messages if message.role == "system")
-        turns = [_content(message) for message in ask.messages if message.role != "system"]
+        turns = _contents([message for message in ask.messages if message.role != "system"], self.tool_names(ask))
         return turns, {"systemInstruction": {"parts": [{"text": system}]}} if system else None
 
-    def members(self, sent: Sent) -> JsonObject:
-        """Build the parameters; members of the plan's own are sent beside them."""
-        config: JsonObject = {}
-        own: JsonObject = {}
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
+        """Build `functionDeclarations`."""
+        functions = [
+            {"name": names.sent(tool.name), "description": tool.description, "parametersJsonSchema": schema_of(tool)}
+            for tool in tools
+        ]
+        return {"tools": [{"functionDeclarations": functions}]}
+
+    def members(self, sent: SentParameters) -> RequestMembers:
+        """Build the parameters; the plan's own members are sent with them."""
+        config: RequestMembers = {}
+        own: RequestMembers = {}
         for name, value in sent.parameters.items():
             spelled = sent.names[name]
             if name not in _DIALECT.names:
-                own[spelled] = value
+                own = merged(own, nested(spelled, value, _DIALECT.containers))
             elif spelled in _THINKING:
                 config = merged(config, {"thinkingConfig": {spelled: value}})
             else:
                 config[spelled] = value
         return merged({"generationConfig": config} if config else {}, own)
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build a response schema, or a function that the model must call."""
         if form == "json_schema":
             return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": dict(schema)}}
@@ -137,7 +148,7 @@ class GeminiModel(HttpModel[_Generated]):
         calling = {"mode": "ANY", "allowedFunctionNames": [REPLY_TOOL]}
         return {"tools": [{"functionDeclarations": [function]}], "toolConfig": {"functionCallingConfig": calling}}
 
-    def read(self, result: HttpResult[_Generated], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_GeminiBody], applied: RequestMembers | None = None) -> Reply:
         """Parse a body; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.response_id or ""
@@ -149,10 +160,8 @@ class GeminiModel(HttpModel[_Generated]):
         applied = self.applied if applied is None else applied
         candidate = body.candidates[0] if body.candidates else _NO_CANDIDATE
         parts = (candidate.content.parts if candidate.content else None) or []
-        calls = tuple(
-            ToolCall(call.name or "", call.args, call.id or "") for call in (part.function_call for part in parts) if call
-        )
-        called = _reply_call(calls) if "toolConfig" in applied else None
+        calls = _numbered(part.function_call for part in parts if part.function_call)
+        called = reply_call(calls) if "toolConfig" in applied else None
         reason = candidate.finish_reason or ""
         answer = ProviderAnswer(
             text=_text(parts) if called is None else called,
@@ -163,13 +172,55 @@ class GeminiModel(HttpModel[_Generated]):
             explanation=_explanation(body, candidate),
             has_tool_calls=called is None and bool(calls or any(part.tool_call for part in parts)),
             tool_calls=calls if called is None else (),
+            native=_native(parts) if calls else None,
             failure_code=_FAILURE_CODES.get(reason, ""),
         )
         return reply_of(answer, result, applied)
 
 
-def _content(message: Message) -> JsonObject:
-    return {"role": "model" if message.role == "assistant" else "user", "parts": [{"text": message.content}]}
+def _numbered(calls: Iterable[_FunctionCall]) -> tuple[ToolCall, ...]:
+    # Gemini's own API leaves the ids out, and tells outputs apart by their order.
+    return tuple(tool_call(call.name or "", call.args, call.id or f"call_{number}") for number, call in enumerate(calls))
+
+
+def _native(parts: Sequence[_Part]) -> list[RequestMembers]:
+    # A call without the signature of the thoughts before it is refused when its output is sent.
+    found: list[RequestMembers] = []
+    for part in parts:
+        signature = {"thoughtSignature": part.thought_signature} if part.thought_signature else {}
+        if part.function_call:
+            call = {"name": part.function_call.name, "args": part.function_call.args or {}}
+            found.append({"functionCall": call | ({"id": part.function_call.id} if part.function_call.id else {}), **signature})
+        elif part.text is not None:
+            found.append({"text": part.text, **({"thought": True} if part.thought else {}), **signature})
+    return found
+
+
+def _contents(messages: Sequence[object], names: ToolNames) -> list[object]:
+    def turn(message: Message) -> RequestMembers:
+        return {"role": "model" if message.role == "assistant" else "user", "parts": _message_parts(message, names)}
+
+    def output(message: Message) -> RequestMembers:
+        return {"functionResponse": {"name": names.sent(message.name), "response": _response(message.content)}}
+
+    return grouped_turns(messages, turn, output=output, content="parts")
+
+
+def _message_parts(message: Message, names: ToolNames) -> object:
+    if not message.tool_calls:
+        return [{"text": message.content}]
+    text: list[RequestMembers] = [{"text": message.content}] if message.content else []
+    calls = [{"functionCall": {"name": names.sent(call.name), "args": arguments_object(call)}} for call in message.tool_calls]
+    return message.native or text + calls
+
+
+def _response(output: str) -> RequestMembers:
+    """Return the output of a tool as an object, which this API wants."""
+    try:
+        value = msgspec.json.decode(output)
+    except (msgspec.DecodeError, RecursionError):
+        value = output
+    return value if isinstance(value, dict) else {"output": value}
 
 
 def _text(parts: Sequence[_Part]) -> str | None:
@@ -184,7 +235,7 @@ def _finish(reason: str, *, is_blocked: bool, is_called: bool) -> str:
     return "stop" if is_called else _FINISH.get(reason, reason)
 
 
-def _explanation(body: _Generated, candidate: _Candidate) -> str:
+def _explanation(body: _GeminiBody, candidate: _Candidate) -> str:
     """Return the words for the end of a reply: the reason of a filter, and the message where there is one."""
     feedback = body.prompt_feedback
     if feedback and feedback.block_reason:
@@ -215,11 +266,6 @@ def _usage(usage: _UsageMetadata | None) -> Usage:
     )
 
 
-def _reply_call(calls: Sequence[ToolCall]) -> str | None:
-    """Return the input of the call by which the model replies, where it was told to reply by one."""
-    return next((tool_text(call.arguments) for call in calls if call.name == REPLY_TOOL), None)
-
-
 _THINKING = ("thinkingBudget", "thinkingLevel")
 _DIALECT = Dialect(
     names={
@@ -233,4 +279,5 @@ _DIALECT = Dialect(
         "reasoning_effort": ("thinkingLevel",),
     },
     roles=("system", "user"),
+    containers=("generationConfig",),
 )

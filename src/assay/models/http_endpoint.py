@@ -14,15 +14,16 @@ from assay.core.case import Message, attachment_section
 from assay.core.http_template import OMITTED, fill, fill_text, slots_in
 from assay.core.json_path import JsonPath, structure_of
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
-from assay.core.model_probe import ShownExchange
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.settings import UsagePaths
+from assay.core.setup_checks import ShownExchange
 from assay.models.endpoint import resolve_endpoint
 from assay.models.failures import request_id_of, shorten
 from assay.models.http_client import HttpReply
 from assay.models.http_model import with_role
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.record_values import attachment_values, metadata_value, slots_of
+from assay.models.requests import chat_messages
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, decode_error, open_transport, reply_of
 
 _TEXT_HEADER = re.compile(r"[\x20-\x7e]*")
@@ -96,6 +97,9 @@ class EndpointModel:
                 raise _at_turn(failure, number, len(turns)) from None
             session = read.session or session
             usage = read.usage if usage is None else _sum(usage, read.usage)
+        if read.text is None:
+            message = f"the reply of '{self._provider.name}' has null at {self._reader.answer.text}, where its answer should be"
+            raise ModelFailure("empty_answer", message, http_status=200, request_id=result.request_id)
         answer = ProviderAnswer(
             text=read.text, finish_reason="stop", usage=usage or Usage(), model="", request_id=result.request_id
         )
@@ -144,7 +148,8 @@ class EndpointModel:
             values |= {"session": scrub(read.session)} if read.session else {}
         # Scrub before cutting: half a key would not be recognized.
         reply = scrub(received.decode("utf-8", "replace"))[:_MAX_SHOWN]
-        return ShownExchange(request="\n".join(lines), reply=reply, read=values)
+        problem = "" if read is None else self._reader.usage_problem(decode_error(received))
+        return ShownExchange(request="\n".join(lines), reply=reply, read=values, usage_problem=scrub(problem))
 
     async def _exchange(self, request: PreparedRequest) -> tuple[HttpResult[Any], EndpointReply]:
         content = request.content()
@@ -193,7 +198,7 @@ class EndpointModel:
                 case "system":
                     return "\n\n".join(message.content for message in messages if message.role == "system")
                 case "messages":
-                    return [{"role": message.role, "content": message.content} for message in messages]
+                    return msgspec.to_builtins(chat_messages(messages))
                 case "attachments":
                     return attachment_values(ask)
                 case "session":
@@ -233,17 +238,21 @@ class ReplyReader:
     """Reads replies at the paths of an entry."""
 
     def __init__(self, provider: ProviderPlan) -> None:
-        self._answer = JsonPath(provider.answer or "$")
+        self.answer = JsonPath(provider.answer or "$")
         self._error = JsonPath(provider.error) if provider.error else None
         self._steps = JsonPath(provider.steps) if provider.steps else None
         usage = provider.usage or UsagePaths()
-        self._usage = {name: JsonPath(path) for name, path in msgspec.structs.asdict(usage).items() if path}
+        self._usage_object = JsonPath(usage) if isinstance(usage, str) else None
+        paths = {} if isinstance(usage, str) else msgspec.structs.asdict(usage)
+        self._usage = {name: JsonPath(path) for name, path in paths.items() if path}
         self.session = JsonPath(provider.session) if provider.session else None
+        self._has_steps = False
+        """An earlier reply had some: an endpoint may leave the member out when it is empty."""
 
     @property
     def takes_text(self) -> bool:
         """Tell whether a reply may be a text instead of JSON: the answer is the whole reply."""
-        return not self._answer.steps
+        return not self.answer.steps
 
     def error_in(self, body: object) -> object:
         """Return the error, which is a message or an object with one; None without an error."""
@@ -255,15 +264,15 @@ class ReplyReader:
         return EndpointReply(
             text=self._text(body),
             steps=self._read_steps(body),
-            usage=Usage(**{name: _count(path.first(body)) for name, path in self._usage.items()}),
+            usage=Usage(**{name: _count(value) for name, value in self._find_counts(body).items()}),
             session=self._read_session(body),
         )
 
     def _text(self, body: object) -> str | None:
-        found = self._answer.find(body)
+        found = self.answer.find(body)
         if not found:
-            raise _WrongPath(f"has nothing at {self._answer.text}; it has {structure_of(body)}")
-        if self._answer.has_many:
+            raise _WrongPath(f"has nothing at {self.answer.text}; it has {structure_of(body)}")
+        if self.answer.has_many:
             texts = [item for item in found if item is not None]
             return "".join(map(_as_text, texts)) if texts else None
         return None if found[0] is None else _as_text(found[0])
@@ -272,13 +281,32 @@ class ReplyReader:
         if self._steps is None:
             return ()
         found = self._steps.find(body)
-        if not found:
+        if not found and not self._has_steps:
             raise _WrongPath(f"has no steps at {self._steps.text}; it has {structure_of(body)}")
+        self._has_steps = True
+        if not found:
+            return ()
         if self._steps.has_many:
             return tuple(found)
         if found[0] is None:
             return ()
         return tuple(found[0]) if isinstance(found[0], list) else (found[0],)
+
+    def usage_problem(self, body: object) -> str:
+        """Say what is wrong with the paths of the usage; empty when they find something."""
+        paths = [path.text for path in (self._usage_object, *self._usage.values()) if path is not None]
+        if not paths or self._find_counts(body):
+            return ""
+        return f"has no usage at {' and '.join(paths)}; it has {structure_of(body)}"
+
+    def _find_counts(self, body: object) -> dict[str, Any]:
+        if self._usage_object is None:
+            return {name: found[0] for name, path in self._usage.items() if (found := path.find(body))}
+        counts = self._usage_object.first(body)
+        if not isinstance(counts, dict):
+            return {}
+        spelled = ((name, next((other for other in names if other in counts), None)) for name, names in _COUNT_NAMES.items())
+        return {name: counts[found] for name, found in spelled if found is not None}
 
     def _read_session(self, body: object) -> str:
         if self.session is None:
@@ -287,6 +315,15 @@ class ReplyReader:
         if not isinstance(found, str | int) or isinstance(found, bool) or found == "":
             raise _WrongPath(f"has no id of a session at {self.session.text}; it has {structure_of(body)}")
         return str(found)
+
+
+_COUNT_NAMES = {
+    "input_tokens": ("input_tokens", "prompt_tokens", "inputTokens", "promptTokens", "promptTokenCount", "input"),
+    "output_tokens": ("output_tokens", "completion_tokens", "outputTokens", "completionTokens", "candidatesTokenCount", "output"),
+    "total_tokens": ("total_tokens", "totalTokens", "totalTokenCount", "total"),
+    "cached_tokens": ("cached_tokens", "cache_read_input_tokens", "cachedTokens", "cachedContentTokenCount"),
+}
+"""Names of counts in objects of providers and of common libraries, the usual ones first."""
 
 
 def _as_text(value: object) -> str:

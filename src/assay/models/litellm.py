@@ -8,17 +8,19 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.errors import MissingExtra
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
+from assay.core.tools import ToolNames
 from assay.models.failures import ErrorResponse, error_failure, exception_failure, status_failure
 from assay.models.http_model import with_role
-from assay.models.negotiation import Dialect, Negotiator, Sent
+from assay.models.negotiation import Dialect, Negotiator, SentParameters
 from assay.models.openai_chat import Completion, completion_reply
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.rejections import THINKING
+from assay.models.requests import chat_messages, chat_tools
 from assay.models.transport import HttpResult, KeyScrubber
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
@@ -58,9 +60,11 @@ class LiteLLMModel:
         """
         sent = self.negotiator.sent
         applied = _parameters(sent)
-        messages = msgspec.to_builtins(with_role(ask.messages, sent.role))
+        names = ToolNames(tool.name for tool in ask.tools)
+        messages = msgspec.to_builtins(chat_messages(with_role(ask.messages, sent.role), names))
+        tools = chat_tools(ask.tools, names) if ask.tools else {}
         try:
-            answer = await self._library.acompletion(model=self._model, messages=messages, **applied, **self._settings)
+            answer = await self._library.acompletion(model=self._model, messages=messages, **applied, **tools, **self._settings)
         except (self._errors, TimeoutError, OSError) as problem:
             raise self.negotiator.rejected(self._failure(problem), sent, ask) from None
         # It gives every vendor's reply in OpenAI's form.
@@ -84,7 +88,7 @@ class LiteLLMModel:
         return self._scrub.failure(error_failure(refusal))
 
 
-def _settings(context: ProviderContext) -> JsonObject:
+def _settings(context: ProviderContext) -> RequestMembers:
     provider = context.provider
     key = context.environ.get(provider.key_variable, "") if provider.key_variable else ""
     given = {"api_base": provider.base_url, "api_key": key, "extra_headers": dict(provider.headers)}
@@ -96,7 +100,7 @@ def _settings(context: ProviderContext) -> JsonObject:
     }
 
 
-def _parameters(sent: Sent) -> JsonObject:
+def _parameters(sent: SentParameters) -> RequestMembers:
     members = sent.body()
     if THINKING in members:
         members["thinking"] = {"type": "enabled", "budget_tokens": members.pop(THINKING)}

@@ -1,20 +1,21 @@
 """Chat completions, as OpenAI defined them and many servers implement them."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
-from assay.core.model_call import ModelFailure, Reply, Usage
+from assay.core.canonical import RequestMembers
+from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
+from assay.core.tools import ToolCall, ToolDefinition, ToolNames, tool_call
 from assay.models.endpoint import Endpoint, resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, tool_text
-from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent
+from assay.models.http_model import REPLY_TOOL, HttpModel, reply_call, uses_tools, with_role
+from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.requests import schema_format
+from assay.models.requests import chat_messages, chat_tools, schema_format
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 _FINISH = {
@@ -60,6 +61,8 @@ class _Message(msgspec.Struct, frozen=True):
     tool_calls: Any = None
     function_call: Any = None
     """Older form of a tool call; some servers fill it with empty texts."""
+    reasoning_content: Any = None
+    reasoning_details: Any = None
 
 
 class _CompletionChoice(msgspec.Struct, frozen=True):
@@ -107,14 +110,23 @@ class ChatModel(HttpModel[Completion]):
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         super().__init__(transport, model, _dialect(model, transport.endpoint))
 
-    def members(self, sent: Sent) -> JsonObject:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
+        """Return the messages, with tool calls and their outputs in the format of chat completions."""
+        turns = with_role(ask.messages, role)
+        return (chat_messages(turns, self.tool_names(ask)) if uses_tools(ask.messages) else turns), None
+
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
+        """Build `tools`."""
+        return chat_tools(tools, names)
+
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; a `response_format` without its schema is filled by each request that has one."""
         members = sent.body()
         if members.get("response_format") == _FILLED:
             del members["response_format"]
         return members
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `response_format`, or a tool that the model must call."""
         if form == "json_schema":
             return {"response_format": {"type": "json_schema", "json_schema": schema_format(schema)}}
@@ -128,7 +140,7 @@ class ChatModel(HttpModel[Completion]):
             "tool_choice": {"type": "function", "function": {"name": REPLY_TOOL}},
         }
 
-    def read(self, result: HttpResult[Completion], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[Completion], applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         completion = result.value
         if completion.choices is None and not completion.error:
@@ -136,7 +148,9 @@ class ChatModel(HttpModel[Completion]):
         return completion_reply(result, self.applied if applied is None else applied, refused=self.transport.refused)
 
 
-def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, refused: Callable[[Any, str], ModelFailure]) -> Reply:
+def completion_reply(
+    result: HttpResult[Completion], applied: RequestMembers, *, refused: Callable[[Any, str], ModelFailure]
+) -> Reply:
     """Parse a completion; raises ModelFailure when it holds an error or no answer."""
     completion = result.value
     request_id = result.request_id or completion.id or ""
@@ -146,7 +160,8 @@ def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, ref
         raise refused({"error": error or "it has no choices"}, request_id)
     reason = choice.finish_reason or ""
     message = choice.message or _NO_MESSAGE
-    called = _reply_call(message) if "tool_choice" in applied else None
+    calls = _tool_calls(message)
+    called = reply_call(calls) if "tool_choice" in applied else None
     answer = ProviderAnswer(
         text=_text(message) if called is None else called,
         finish_reason=_FINISH.get(reason, reason) if called is None else "stop",
@@ -154,7 +169,9 @@ def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, ref
         model=completion.model or "",
         request_id=request_id,
         is_refusal=bool(message.refusal),
-        has_tool_calls=called is None and bool(message.tool_calls or _names_function(message.function_call)),
+        has_tool_calls=called is None and bool(message.tool_calls or calls),
+        tool_calls=calls if called is None else (),
+        native=_thoughts(message) if calls else None,
         failure_code=_FAILURE_CODES.get(reason, ""),
     )
     return reply_of(answer, result, applied)
@@ -197,16 +214,25 @@ def _unlisted_tokens(usage: _Usage) -> int:
     return max(0, usage.total_tokens - usage.prompt_tokens - usage.completion_tokens)
 
 
-def _names_function(call: object) -> bool:
-    return isinstance(call, dict) and bool(call.get("name"))
+def _tool_calls(message: _Message) -> tuple[ToolCall, ...]:
+    """Read the calls, and the older form with a single one."""
+    found = []
+    for entry in message.tool_calls if isinstance(message.tool_calls, list) else ():
+        # `custom` tools of OpenAI take a text instead of an object.
+        called = entry.get("function") or entry.get("custom") if isinstance(entry, dict) else None
+        if isinstance(called, dict) and called.get("name"):
+            arguments = called.get("arguments", called.get("input"))
+            found.append(tool_call(str(called["name"]), arguments, str(entry.get("id") or "")))
+    older = message.function_call
+    if not found and isinstance(older, dict) and older.get("name"):
+        found.append(tool_call(str(older["name"]), older.get("arguments")))
+    return tuple(found)
 
 
-def _reply_call(message: _Message) -> str | None:
-    """Return the input of the call by which the model replies, where it was told to reply by one."""
-    calls = message.tool_calls if isinstance(message.tool_calls, list) else []
-    functions = [call.get("function") for call in calls if isinstance(call, dict)]
-    found = (function for function in functions if isinstance(function, dict) and function.get("name") == REPLY_TOOL)
-    return next((tool_text(function.get("arguments")) for function in found), None)
+def _thoughts(message: _Message) -> RequestMembers | None:
+    """Return the members that DeepSeek and OpenRouter want back with the calls that they led to."""
+    members = {"reasoning_content": message.reasoning_content, "reasoning_details": message.reasoning_details}
+    return {name: value for name, value in members.items() if value} or None
 
 
 def _dialect(model: ModelPlan, endpoint: Endpoint) -> Dialect:

@@ -1,19 +1,21 @@
 """OpenAI's responses API: the same models as chat completions, with reasoning as a separate part."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
-from assay.core.model_call import Reply, Usage
+from assay.core.canonical import RequestMembers
+from assay.core.case import Message
+from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
+from assay.core.tools import ToolCall, ToolDefinition, ToolNames, arguments_text, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, tool_text
-from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent
+from assay.models.http_model import REPLY_TOOL, HttpModel, reply_call, uses_tools, with_role
+from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
-from assay.models.requests import schema_format
+from assay.models.requests import schema_format, schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
 
 _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "content_filter": "content_filter"}
@@ -46,6 +48,9 @@ class _OutputItem(msgspec.Struct, frozen=True):
     content: list[_Part] | None = None
     name: str | None = None
     arguments: Any = None
+    input: Any = None
+    """The text that a custom tool is called with."""
+    call_id: str | None = None
 
 
 class _IncompleteDetails(msgspec.Struct, frozen=True):
@@ -86,14 +91,27 @@ class ResponsesModel(HttpModel[_Response]):
         is_set = "text" in model.parameters.extra_body
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def members(self, sent: Sent) -> JsonObject:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
+        """Return the messages; tool calls and their outputs are items of their own."""
+        turns = with_role(ask.messages, role)
+        return (_items(turns, self.tool_names(ask)) if uses_tools(ask.messages) else turns), None
+
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
+        """Build `tools`; strict mode would refuse schemas with optional members."""
+        functions = [
+            {"name": names.sent(tool.name), "description": tool.description, "parameters": schema_of(tool), "strict": False}
+            for tool in tools
+        ]
+        return {"tools": [{"type": "function", **function} for function in functions]}
+
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; no evaluation data is left at the provider unless the plan says so."""
         members = sent.body()
         if isinstance(members.get("reasoning"), str):
             members["reasoning"] = {"effort": members["reasoning"]}
         return {"store": False, **members}
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `text.format`, or a tool that the model must call."""
         if form == "json_schema":
             return {"text": {"format": {"type": "json_schema", **schema_format(schema)}}}
@@ -110,7 +128,7 @@ class ResponsesModel(HttpModel[_Response]):
         }
         return {"tools": [tool], "tool_choice": {"type": "function", "name": REPLY_TOOL}}
 
-    def read(self, result: HttpResult[_Response], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_Response], applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         response = result.value
         request_id = result.request_id or response.id or ""
@@ -120,7 +138,12 @@ class ResponsesModel(HttpModel[_Response]):
             raise self.transport.unexpected(result, "it has no output", request_id)
         parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
         applied = self.applied if applied is None else applied
-        called = _reply_call(response.output) if "tool_choice" in applied else None
+        calls = tuple(
+            tool_call(item.name or "", item.input if item.arguments is None else item.arguments, item.call_id or "")
+            for item in response.output
+            if item.type in ("function_call", "custom_tool_call")
+        )
+        called = reply_call(calls) if "tool_choice" in applied else None
         text = "".join(part.text or part.refusal or "" for part in parts) if parts else None
         answer = ProviderAnswer(
             text=text if called is None else called,
@@ -131,6 +154,7 @@ class ResponsesModel(HttpModel[_Response]):
             is_refusal=any(part.refusal for part in parts),
             # function_call, custom_tool_call, web_search_call and so on: each kind of call is an item type of its own.
             has_tool_calls=called is None and any(item.type.endswith("_call") for item in response.output),
+            tool_calls=calls if called is None else (),
             failure_code=_FAILURE_CODES.get(response.status or "", ""),
         )
         return reply_of(answer, result, applied)
@@ -156,10 +180,22 @@ def _usage(usage: _Usage | None) -> Usage:
     )
 
 
-def _reply_call(output: list[_OutputItem]) -> str | None:
-    """Return the input of the call by which the model replies, where it was told to reply by one."""
-    calls = (item for item in output if item.type == "function_call" and item.name == REPLY_TOOL)
-    return next((tool_text(call.arguments) for call in calls), None)
+def _items(messages: Sequence[object], names: ToolNames) -> list[object]:
+    """Build the input: a turn with tool calls is its text and an item for each call."""
+    items: list[object] = []
+    for message in messages:
+        if isinstance(message, Message) and message.role == "tool":
+            items.append({"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content})
+        elif isinstance(message, Message) and message.tool_calls:
+            items += [Message(message.role, message.content)] if message.content else []
+            items += [_call_item(call, names) for call in message.tool_calls]
+        else:
+            items.append(message)
+    return items
+
+
+def _call_item(call: ToolCall, names: ToolNames) -> RequestMembers:
+    return {"type": "function_call", "call_id": call.id, "name": names.sent(call.name), "arguments": arguments_text(call)}
 
 
 _DIALECT = Dialect(

@@ -3,16 +3,16 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest
 from assay.core.plan import ModelPlan, ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import DESCRIPTION
+from assay.core.tools import ToolDefinition, ToolNames, arguments_text
 from assay.models.record_values import record_values
 
 _encode = msgspec.json.Encoder().encode
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 class BodyWriter:
     """Writer of bodies that differ in their messages only."""
 
-    def __init__(self, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> None:
+    def __init__(self, before: Mapping[str, object], name: str, after: Mapping[str, object]) -> None:
         # Parameters and a judge's schema are the same for thousands of requests: encoded once, they are copied as bytes.
         head = _encode(before)[:-1]
         self._head = head + (b"," if before else b"") + _encode(name) + b":"
@@ -36,10 +36,43 @@ class BodyWriter:
         return body + b"," + _encode(extra)[1:-1] + self._tail
 
 
-def schema_format(schema: Mapping[str, object]) -> JsonObject:
+def schema_format(schema: Mapping[str, object]) -> RequestMembers:
     """Wrap a JSON Schema for structured output; strict only if the schema closes its objects, which strict mode requires."""
-    named = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}
+    named: RequestMembers = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}
     return {**named, "strict": True} if schema.get("additionalProperties") is False else named
+
+
+def chat_messages(messages: Sequence[object], names: ToolNames | None = None) -> list[object]:
+    """Build messages with tool calls and their outputs in the format of chat completions."""
+    return [_chat_message(message, names) if isinstance(message, Message) else message for message in messages]
+
+
+def _chat_message(message: Message, names: ToolNames | None) -> object:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
+    if not message.tool_calls:
+        return message
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": names.sent(call.name) if names else call.name, "arguments": arguments_text(call)},
+        }
+        for call in message.tool_calls
+    ]
+    # Some servers refuse an empty text next to calls.
+    return {"role": message.role, "content": message.content or None, "tool_calls": calls, **(message.native or {})}
+
+
+def chat_tools(tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+    """Build the member that offers tools in the format of chat completions."""
+    functions = [{"name": names.sent(tool.name), "description": tool.description, "parameters": schema_of(tool)} for tool in tools]
+    return {"tools": [{"type": "function", "function": function} for function in functions]}
+
+
+def schema_of(tool: ToolDefinition) -> JsonObject:
+    """Return the JSON Schema of a tool's input; providers refuse one that is not of an object."""
+    return tool.parameters if tool.parameters.get("type") == "object" else {"type": "object", "properties": {}, **tool.parameters}
 
 
 NOWHERE: Mapping[str, str] = {}
@@ -69,6 +102,8 @@ def request_addressing(
             schema, encoded = ask.reply_schema, _encode_key(ask.reply_schema)
         digest = prefix.copy()
         digest.update(b"[%b,%b]" % (_encode_key(ask.messages), encoded))
+        if ask.tools:
+            digest.update(_encode_key(ask.tools))
         if record_of is not None:
             digest.update(_encode_key(record_of(ask)))
         if ask.sample:
@@ -98,6 +133,14 @@ def _hosts(provider: ProviderPlan, environ: Mapping[str, str]) -> list[tuple[str
 def messages_sha256(messages: Sequence[Message]) -> str:
     """Hash the conversation alone, for any model; recorded replies are found by it.
 
-    Hashes the RFC 8785 form of `[{"role": ..., "content": ...}, ...]`, so that other tools can compute it.
+    Hashes the RFC 8785 form of `[{"role": ..., "content": ...}, ...]`, so that other tools can compute it; tool calls and the
+    ids of their outputs are members as in chat completions.
     """
-    return hashlib.sha256(_encode_key([{"role": message.role, "content": message.content} for message in messages])).hexdigest()
+    return hashlib.sha256(_encode_key(list(map(_hashed, messages)))).hexdigest()
+
+
+def _hashed(message: Message) -> object:
+    if not message.tool_calls and not message.tool_call_id:
+        return {"role": message.role, "content": message.content}
+    # Thoughts of a provider are no part of the conversation.
+    return msgspec.to_builtins(_chat_message(msgspec.structs.replace(message, native=None), None))

@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.json_path import structure_of
-from assay.core.model_call import ModelFailure, Reply, Usage, with_total
+from assay.core.model_call import TOOL_CALL_ONLY, ModelFailure, Reply, Usage, with_total
 from assay.core.outcome import TRUNCATED
 from assay.core.secrets import AS_CREDENTIAL, forms_of, is_distinctive
 from assay.core.strict_json import parse_json
+from assay.core.tools import ToolCall
 from assay.core.version import __version__
 from assay.models.endpoint import Endpoint
 from assay.models.failures import (
@@ -30,9 +31,11 @@ from assay.models.failures import (
     status_failure,
 )
 from assay.models.http_client import MAX_REPLY_BYTES, ExchangeFailed, HttpPool, HttpReply
-from assay.models.unexpected_replies import Unexpected, other_format, unexpected_status, unreadable
+from assay.models.unexpected_replies import UnexpectedReply, is_page, other_format, unexpected_status, unreadable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_PAGES = 3
+"""Web pages in place of the first answers, after which the address is taken for that of something else."""
 _OPTIONAL = ("usage", "usageMetadata")
 """Optional members: an odd value in one must not cost an answer that was paid for."""
 
@@ -76,7 +79,7 @@ def decode_error(body: bytes) -> Any:
 
 def _read_strictly(body: bytes) -> tuple[Any, bool]:
     document = parse_json(body)
-    # Flaws that lose nothing, such as a name that is there twice, are no reason to refuse an answer.
+    # Flaws that lose nothing, such as a name that is there twice, do not make an answer unusable.
     fatal = next((flaw for flaw in document.flaws if flaw.fatal), None)
     if fatal is not None:
         raise UndecodableReply(fatal.message if body.strip() else "it is empty")
@@ -160,6 +163,8 @@ class Transport:
         self._headers = headers
         self._keep_raw = keep_raw
         self._scrub = KeyScrubber(endpoint.secrets())
+        self._pages: int | None = 0
+        """Pages that came in place of answers; None after the first answer."""
 
     def request_head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
         """Build the head of one request to a whole address on the provider's host, without its length."""
@@ -187,7 +192,7 @@ class Transport:
         return self._decoded(reply, self._content(reply), decoder)
 
     async def fetch(self, request: bytes) -> tuple[HttpReply, bytes]:
-        """Send a whole request; return its reply, of whatever status, with the unpacked content. Raises ModelFailure."""
+        """Send a whole request; return its reply, of any status, with the unpacked content. Raises ModelFailure."""
         try:
             reply = await self._pool.send(request)
         except (ExchangeFailed, OSError) as problem:
@@ -262,7 +267,7 @@ class Transport:
             return self.refused({"error": f"{what}; it has {structure}" if structure != "{}" else what}, request_id)
         return self._other_format(found, request_id)
 
-    def _other_format(self, found: Unexpected, request_id: str) -> ModelFailure:
+    def _other_format(self, found: UnexpectedReply, request_id: str) -> ModelFailure:
         """Build the failure for a reply in another protocol's format, which every further reply would have too."""
         message = f"the reply of '{self.endpoint.provider}' cannot be read: {found}"
         return self._scrub.failure(ModelFailure("unexpected_reply", shorten(message), http_status=200, request_id=request_id))
@@ -276,7 +281,13 @@ class Transport:
                 raise self._other_format(other, request_id_of(self._error_headers(reply))) from None
             found = unreadable(reply, content, self.endpoint)
             what = str(found) if found else self._parse_problem(content, decoder) or str(problem)
-            raise self._malformed(what, reply) from None
+            failure = self._malformed(what, reply)
+            if is_page(content) and self._pages is not None:
+                self._pages += 1
+                if self._pages >= _MAX_PAGES:
+                    # The address is wrong, which every further request would meet; fewer pages may be a fault of a gateway.
+                    failure.code = "unexpected_reply"
+            raise failure from None
         return self._build_result(reply, content, decoded)
 
     def refused(self, body: object, request_id: str) -> ModelFailure:
@@ -286,6 +297,7 @@ class Transport:
         return self._scrub.failure(error_failure(refusal))
 
     def _build_result(self, reply: HttpReply, content: bytes, decoded: DecodedReply[_Value]) -> HttpResult[_Value]:
+        self._pages = None
         raw = content.decode("utf-8", "replace").replace("\x00", "\ufffd") if self._keep_raw else ""
         return HttpResult(
             decoded.value,
@@ -434,15 +446,6 @@ _OUTPUT_LIMITS = frozenset(
 """The same in the words of providers."""
 
 
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call of one of the caller's tools."""
-
-    name: str
-    arguments: Any = None
-    """As the provider sent them: an object, or a text that should hold one."""
-    id: str = ""
-
-
 class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer in one protocol's terms, before it becomes a reply."""
 
@@ -458,20 +461,24 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     explanation: str = ""
     """The provider's words for the end of a reply that is not an answer."""
     has_tool_calls: bool = False
-    """True when the model calls tools; without a text the reply is not an answer, since tool calls are not graded."""
+    """True when the model calls tools, those that the provider runs itself included."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The calls themselves, as far as the protocol's module reads them."""
+    """Calls of the tools that the request offered."""
+    native: Any = None
+    """The turn in the provider's format, for the request that sends the outputs of its calls."""
     failure_code: str = ""
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
 
 
-def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObject) -> Reply:
+def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: RequestMembers) -> Reply:
     """Build the reply; raises ModelFailure when there is no answer, which a retry would not change."""
     found, finish = answer.text, answer.finish_reason
     if finish.lower() in _OUTPUT_LIMITS:
         finish = LENGTH
         answer = msgspec.structs.replace(answer, finish_reason=finish)
-    if found is None or finish == "content_filter" or answer.failure_code or _is_tool_call_only(answer):
+    if found is None and answer.tool_calls:
+        found = ""
+    if found is None or finish == "content_filter" or answer.failure_code or (_is_tool_call_only(answer) and not answer.tool_calls):
         raise _no_answer(answer)
     # Not every database and file format can hold a NUL.
     text = found.replace("\x00", "\ufffd")
@@ -486,6 +493,8 @@ def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObjec
         applied=applied,
         flags=() if is_plain else _flags(answer, has_replaced=has_replaced),
         raw=result.raw,
+        tool_calls=answer.tool_calls,
+        native=answer.native if answer.tool_calls else None,
     )
 
 
@@ -513,7 +522,7 @@ def _no_answer(answer: ProviderAnswer) -> ModelFailure:
         message = f"the provider ended the reply with '{finish}'"
         return ModelFailure(answer.failure_code, shorten(message), http_status=200, request_id=request_id)
     if _is_tool_call_only(answer):
-        message = "the reply holds tool calls and no text; tool calls are not graded"
+        message = f"{TOOL_CALL_ONLY}: they are of tools that the provider runs itself, or cannot be read"
         return ModelFailure("tool_call_only", message, http_status=200, request_id=request_id)
     if finish == LENGTH:
         message = "the model reached its output limit before it began to answer; raise max_tokens, or let it think less"

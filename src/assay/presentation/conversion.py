@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from assay import api
 from assay.presentation.sections import Cell, Column, Fact, FindingLine, Section, Table
@@ -33,21 +35,57 @@ def conversion_sections(report: api.ConversionReport | api.ImportReport, *, is_v
 
 def import_sections(report: api.ImportReport, *, is_verbose: bool, dataset: str = "") -> list[Section]:
     """Return remarks and counts as of every conversion, then what there is now and what was not carried over."""
-    left_out = list(report.left_out.items())
+    # Losses first: settings of the other tool change neither a question nor its grade.
+    left_out = sorted(report.left_out.items(), key=lambda one: one[0] in report.settings)
     shown = left_out if is_verbose else left_out[:MAX_LEFT_OUT]
+    losses = len(left_out) - len(report.settings)
+    lost = [counted(losses, "kind") + " of loss"] if losses else []
     pairs = [
         ("from", f"{report.tool} {report.version}".strip()),
+        *(("recognized by", evidence) for evidence in dict.fromkeys(report.recognized_by.values())),
         ("dataset", " · ".join(filter(None, (counted(report.records, "record"), report.target, dataset)))),
         *(("candidate", f"{name} · {counted(answers, 'answer')}") for name, answers in report.candidates.items()),
         *(("scorer", f"{name} · {counted(scores, 'score')}") for name, scores in report.scorers.items()),
         *(("incomplete", words) for words in report.incomplete),
+        ("import", " · ".join([report.status, *lost])),
         *([] if left_out else [("not carried over", "nothing")]),
-        *(("not carried over", f"{name} · {times:,}") for name, times in shown),
+        *(("not carried over", f"{name} · {times:,}{' · a setting' * (name in report.settings)}") for name, times in shown),
     ]
     omitted = len(left_out) - len(shown)
     more = f"… and {counted(omitted, 'more kind')} (--verbose shows all)" if omitted else ""
     facts = tuple(Fact(label, text, limit=_NAME_LIMIT) for label, text in pairs)
     return [*conversion_sections(report, is_verbose=is_verbose), Section(title="Import", facts=facts, more=more)]
+
+
+MAX_REASONS = 8
+
+
+class EmptyImport(NamedTuple):
+    """Error of an import without a record: what the sources contain instead, and the next step."""
+
+    message: str
+    details: tuple[str, ...]
+    hint: str
+
+
+def empty_import(report: api.ImportReport) -> EmptyImport:
+    """Return the error of an import without a record."""
+    named = [source.source for source in report.sources]
+    subject = f"'{named[0]}'" if len(named) == 1 else f"these {len(named)} files"
+    reasons = [f"'{one.source}' {one.reason}" if len(named) > 1 and one.source else one.reason for one in report.absences]
+    if not reasons:
+        refused = Counter(remark.reason for remark in report.remarks if remark.action in ("invalid", "skipped"))
+        reasons = [f"{cut(reason, TEXT_LIMIT)} ({counted(times, 'time')})" for reason, times in refused.most_common()]
+    if not reasons:
+        reasons = [f"not carried over: {name} ({counted(times, 'time')})" for name, times in report.left_out.items()]
+    more = [f"... and {len(reasons) - MAX_REASONS} more reasons"] if len(reasons) > MAX_REASONS else []
+    message = f"no record could be imported from {subject}, and nothing was written"
+    if len(reasons) == 1:
+        message, reasons = f"{message}: {reasons[0]}", []
+    elif not reasons:
+        message = f"{message}: there is no item in it"
+    hint = next((one.hint for one in report.absences if one.hint), "")
+    return EmptyImport(message, (*reasons[:MAX_REASONS], *more), hint)
 
 
 def _kinds(remarks: Sequence[api.ConversionNote]) -> list[list[api.ConversionNote]]:

@@ -152,6 +152,25 @@ def test_a_chain_of_doubling_merges_is_refused() -> None:
     assert parse_yaml(chain).flaws[-1].message == "aliases repeat more than a document may hold"
 
 
+def test_merge_keys_are_merged_where_they_are_asked_for() -> None:
+    text = "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc:\n  <<: [*a, *b]\n  x: 9\nd: {<<: *a}\n'<<': 1\n"
+    document = parse_yaml(text, has_merge_keys=True)
+    assert not document.flaws
+    merged = {"a": {"x": 1, "y": 2}, "b": {"y": 3, "z": 4}, "c": {"x": 9, "y": 2, "z": 4}, "d": {"x": 1, "y": 2}, "<<": 1}
+    assert document.value == merged
+    assert document.place(document.offset(("c", "z"))).line == 4
+
+
+def test_a_merge_key_of_something_else_than_mappings_is_fatal() -> None:
+    document = parse_yaml("a:\n  <<: [1]\n", has_merge_keys=True)
+    assert [(flaw.message, flaw.fatal) for flaw in document.flaws] == [("'<<' merges a value that is not a mapping", True)]
+
+
+def test_a_chain_of_doubling_merges_is_refused_where_they_are_merged_too() -> None:
+    chain = "m0: &m0 {k: 1}\n" + "".join(f"m{n}: &m{n} {{k{n}: *m{n - 1}, <<: [*m{n - 1}, *m{n - 1}]}}\n" for n in range(1, 31))
+    assert parse_yaml(chain, has_merge_keys=True).flaws[-1].message == "aliases repeat more than a document may hold"
+
+
 def test_an_alias_is_a_copy_of_its_own_with_the_offsets_of_the_original() -> None:
     document = parse_yaml("a: &x {k: [1, 2]}\nb: *x\n")
     assert document.value == {"a": {"k": [1, 2]}, "b": {"k": [1, 2]}}

@@ -49,6 +49,18 @@ def test_the_report_is_a_table_of_sources(source: Path, tmp_path: Path) -> None:
     assert lines[-1].split()[-4:] == ["1", "1", "0", "0"]
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(json.dumps({**QUESTION, "question": None}), "none of the 1 rows could be converted"), ("", "the sources have no rows")],
+)
+@pytest.mark.parametrize("output", ["out.jsonl", "-"])
+def test_a_conversion_without_a_record_writes_nothing(tmp_path: Path, content: str, reason: str, output: str) -> None:
+    (tmp_path / "lexam.jsonl").write_text(content)
+    result = assay("convert", "lexam", tmp_path / "lexam.jsonl", "-o", output if output == "-" else tmp_path / output)
+    assert (result.exit_code, [path.name for path in tmp_path.iterdir()]) == (1, ["lexam.jsonl"])
+    assert f"no record could be converted, and nothing was written: {reason}" in result.stderr
+
+
 def test_invalid_rows_exit_1_and_are_named_by_line(mixed: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.jsonl"
     result = assay("convert", "lexam", mixed, "-o", target)

@@ -42,7 +42,8 @@ def run_shell(script: str, **variables: str) -> "subprocess.CompletedProcess[str
 def said(service: Serving, command: str, run_id: str) -> str:
     """What a command of the page prints here."""
     here = command.replace("http://127.0.0.1:8321", f"http://127.0.0.1:{service.port}").replace(SHOWN_RUN, run_id)
-    scripted = here.replace("openai/gpt-5-mini", "scripted/say-4").replace("openai/gpt-5", "scripted/judge-5")
+    models = {"model": "scripted/say-4", "judge": "scripted/judge-5"}
+    scripted = re.sub(r"\b(model|judge)=openai/[\w.-]+", lambda match: f"{match[1]}={models[match[1]]}", here)
     done = run_shell(f"{scripted} --fail-with-body")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

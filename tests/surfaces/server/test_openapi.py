@@ -24,6 +24,9 @@ def test_fuzzer_finds_nothing(service: Serving, tmp_path: Path) -> None:
         'include-operation-id = "submit_run"',
         "[operations.checks]",
         "positive_data_acceptance.enabled = false",
+        # Values that are too long may be refused by their number of characters, before anything reads them.
+        "[checks]",
+        "negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 414, 415, 422, 428, 429, '5xx']",
     ]
     (tmp_path / "schemathesis.toml").write_text("\n".join(lines), encoding="utf-8")
     command = [Path(sys.executable).with_name("schemathesis"), "run", f"http://127.0.0.1:{service.port}/openapi.json"]

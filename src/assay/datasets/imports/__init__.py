@@ -16,6 +16,8 @@ from assay.core.integrations import load_integration
 from assay.datasets.converters.rows import RowRefused
 from assay.datasets.imports.import_buffer import AnswerOffsets, ImportBuffer
 from assay.datasets.imports.items import (
+    DetectedFormat,
+    ImportAbsence,
     ImportedAnswer,
     ImportedItem,
     ImportedQuestion,
@@ -53,15 +55,21 @@ class ImporterSet(Protocol):
 
     READERS: Mapping[ImportFormat, ImportReader]
 
-    def detect_format(self, sources: list[ImportSource], /) -> ImportFormat:
+    def open_sources(self, names: Sequence[str], form: ImportFormat | None, reading: ImportState, /) -> list[ImportSource]:
+        """Open all files, those of a folder that an import can use included; raises UsageProblem, SourceUnreadable."""
+
+    def detect_format(self, sources: list[ImportSource], /) -> DetectedFormat:
         """Detect the format of all files; raises UsageProblem."""
 
 
 class ImportResult:
     """Everything that was read from some files."""
 
-    def __init__(self, form: ImportFormat, intake: ImportBuffer, reading: ImportState, sources: Sequence[ImportSource]) -> None:
-        self.format = form
+    def __init__(
+        self, detected: DetectedFormat, intake: ImportBuffer, reading: ImportState, sources: Sequence[ImportSource]
+    ) -> None:
+        self.format = detected.format
+        self.evidence = detected.evidence
         self.intake = intake
         self.reading = reading
         self._sources = sources
@@ -103,8 +111,12 @@ class ImportResult:
 
     def report(self, rows: DatasetRows) -> ImportReport:
         """Report what was carried over and what was not, after the dataset's lines were taken."""
+        losses = [name for name in self.reading.left_out if name not in self.reading.settings]
+        is_whole = not losses and not any(source.tally.invalid for source in self._sources)
         return ImportReport(
             format=self.format,
+            recognized_by=self.evidence,
+            status="empty" if not rows.count else "complete" if is_whole else "partial",
             tool=self.reading.tool,
             version=self.reading.version,
             target=rows.contract,
@@ -112,6 +124,8 @@ class ImportResult:
             candidates={name: answers.answered for name, answers in self.intake.candidates.items()},
             scorers={name: spread.scored for name, spread in self.intake.scorers.items()},
             left_out=dict(self.reading.left_out.most_common()),
+            settings=tuple(self.reading.settings),
+            absences=(*self.reading.absences, *([ImportAbsence("", rows.absence)] if rows.absence else [])),
             incomplete=tuple(self.reading.incomplete),
             sources=tuple(source.tally.counts() for source in self._sources),
             remarks=tuple(remark for source in self._sources for remark in source.tally.remarks),
@@ -126,15 +140,15 @@ def read_files(
     importers = cast("ImporterSet", load_integration("importers", user="an import"))
     if form is not None and form not in importers.READERS:
         raise UsageProblem(f"there is no format {form!r}", hint=f"formats: {', '.join(importers.READERS)}")
-    sources = [ImportSource(name) for name in names]
-    known: ImportFormat = form or importers.detect_format(sources)
     reading, intake = ImportState(follows_files=follows_files, wants_turns=wants_turns), ImportBuffer()
+    sources = importers.open_sources(names, form, reading)
+    known = DetectedFormat(form, {}) if form else importers.detect_format(sources)
     try:
-        for item, source, line in importers.READERS[known](sources, reading):
+        for item, source, line in importers.READERS[known.format](sources, reading):
             intake.add(item, source, line)
     except RowRefused as problem:
         # The text around the items is malformed, not one of them.
-        raise SourceUnreadable(f"these are not files of {known}: {problem}", hint="name the format: --from") from problem
+        raise SourceUnreadable(f"these are not files of {known.format}: {problem}", hint="name the format: --from") from problem
     return ImportResult(known, intake, reading, sources)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -78,7 +79,7 @@ class ImportedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     marks: tuple[ImportedScore, ...] = ()
     error_code: str = ""
     error: str = ""
-    """Error in the tool's words; an item with an error has no score, whatever its marks are."""
+    """Error in the tool's words; an item with an error has no score, regardless of what its marks are."""
     turns: list[Row] = []
     """Whole conversation, if it was requested."""
     started_at: float | None = None
@@ -91,13 +92,15 @@ _ZIP_MAGIC = b"PK\x03\x04"
 class ImportSource:
     """One file to import."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, root: Path | None = None) -> None:
         """Open the file; raises SourceUnreadable if that fails, UsageProblem for standard input."""
         # The manifest names an imported file by its hash, and lets others verify it; a pipe leaves nothing to compare.
         if name == "-":
             raise UsageProblem("an import cannot be read from standard input", hint="name a file, whose hash the run will keep")
         self.name = name
         self.path = Path(name)
+        self.root = root or self.path.absolute().parent
+        """Folder below which files that this one names may be read: the given folder, or the file's own."""
         if self.path.is_dir():
             raise SourceUnreadable(f"'{name}' is a folder", hint="name its files")
         self.opened: Source = open_source(self.path)
@@ -126,10 +129,33 @@ class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
 
+class DetectedFormat(msgspec.Struct, frozen=True):
+    """Format of some files, and what it was recognized by."""
+
+    format: ImportFormat
+    evidence: dict[str, str]
+    """For each file in words: `members doc_id, doc`."""
+
+
+class ImportAbsence(msgspec.Struct, frozen=True):
+    """Reason why a source gave no question: what it contains instead."""
+
+    source: str
+    reason: str
+    hint: str = ""
+
+
+ImportStatus = Literal["complete", "partial", "empty"]
+"""complete: nothing but settings of the other tool was left out; empty: there is no record."""
+
+
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of each source, every remark, and everything left out."""
 
     format: str
+    recognized_by: dict[str, str]
+    """What the format of each source was recognized by; empty where the caller named it."""
+    status: ImportStatus
     tool: str
     version: str
     """Version of the tool that wrote the files; empty if they do not state it."""
@@ -143,6 +169,10 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """Scores of each scorer."""
     left_out: dict[str, int]
     """Members and features that have no place in a dataset or a run, and how often they occurred."""
+    settings: tuple[str, ...]
+    """Those of them that are settings of the other tool: they change neither a question nor how it is graded."""
+    absences: tuple[ImportAbsence, ...]
+    """Sources without a question, and what they contain instead."""
     incomplete: tuple[str, ...]
     """Files that hold less than the other tool was to evaluate, in words."""
     sources: tuple[SourceCounts, ...]
@@ -164,6 +194,9 @@ class ImportState:
         """True if files named by a source are read too, as far as they are below its folder."""
         self.tool = ""
         self.left_out: Counter[str] = Counter()
+        self.settings: dict[str, None] = {}
+        """Names in `left_out` of settings of the other tool, which change neither a question nor how it is graded."""
+        self.absences: list[ImportAbsence] = []
         self.incomplete: list[str] = []
         """Missing parts of files that the other tool has not finished, one sentence each."""
         self._versions: dict[str, None] = {}
@@ -198,7 +231,13 @@ class ImportState:
         """Return the sampling parameters that all requests of a candidate share."""
         return {name: value for name, value in self._parameters.get(candidate, {}).items() if value is not _DIFFERS}
 
-    def leave_out(self, name: str, times: int = 1) -> None:
+    def leave_out(self, name: str, times: int = 1, *, is_setting: bool = False) -> None:
         """Count something that has no place here."""
         if times:
             self.left_out[name] += times
+            self.settings |= {name: None} if is_setting else {}
+
+    def note_absence(self, source: ImportSource, reason: str, *, hint: str = "") -> None:
+        """Record that a source has no question, and what it contains instead."""
+        self.absences.append(ImportAbsence(source.name, reason, hint))
+        source.tally.note("left_out", reason)

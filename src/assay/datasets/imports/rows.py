@@ -38,11 +38,15 @@ class DatasetRows:
         """Number of rows written; complete, like the numbers, when all lines were taken."""
         self.numbers = array("q")
         """Row of each question, from 0; LEFT if it has none. Conversations are not rows of questions."""
+        self.absence = ""
+        """Reason why the contract has no row, where the questions are not the reason."""
         self._intake = intake
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the dataset as the lines of a file; raises UsageProblem where no valid dataset is possible."""
+        """Yield the dataset as the lines of a file, none without a record; raises UsageProblem where golden_v1 refuses it."""
         self.numbers, self.count = array("q"), 0
+        if not self._intake:
+            return iter(())
         writers: dict[ContractId, Callable[[], Iterator[bytes]]] = {
             "legal_eval_v1": self._rows,
             "batch_v1": self._document,
@@ -77,7 +81,8 @@ class DatasetRows:
                 self._refuse(record, question_id, reasons.get(question_id, "batch_v1 does not take it"))
         self.count = len(places)
         self._keep(remark for remark in tally.remarks if remark.action != "invalid")
-        yield pretty_json(document)
+        if self.count:
+            yield pretty_json(document)
 
     def _golden(self) -> Iterator[bytes]:
         tally = ConversionCounts(self.name)
@@ -87,19 +92,16 @@ class DatasetRows:
         yield pretty_json(document)
 
     def _conversations(self) -> Iterator[bytes]:
-        """Yield a line for each valid conversation of any candidate; raises UsageProblem if there is none."""
-        reason = "these files hold none"
+        """Yield a line for each valid conversation of any candidate."""
+        self.absence = "" if self._intake.candidates else "no conversation, only questions; leave --to out"
         for item in self._intake.all_items():
             errors = [found for found in check_conversation(item.turns, ValidationConfig()) if found.severity == "error"]
             if errors:
-                reason = errors[0].message
-                self._intake.origin(0).refuse(reason, record_id=item.question.id)
+                self._intake.origin(0).refuse(errors[0].message, record_id=item.question.id)
                 self._intake.origin(0).emitted -= 1
                 continue
             self.count += 1
             yield msgspec.json.encode(item.turns) + b"\n"
-        if not self.count:
-            raise UsageProblem(f"no conversation could be taken over: {reason}", hint="leave --to out for questions and answers")
 
     def _keep(self, remarks: Iterable[ConversionNote]) -> None:
         if self._intake:

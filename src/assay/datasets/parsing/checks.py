@@ -21,13 +21,13 @@ _NUL = "\x00"
 _HOLDS_JSON = re.compile(r"\s*[\[{]")
 _LONGEST_NUMBER = 40
 """Characters of a text that may be a number in quotes."""
-MOST_GUESSES = 20
+MAX_GUESSES = 20
 """Unknown names of one object that are compared with known ones."""
-MAX_GUESSES = 2_000
+MAX_FILE_GUESSES = 2_000
 """Guesses at names that differ, in one file; a guess costs 50 microseconds, and a file may hold a million names."""
-MOST_CHARACTERS = 80
+MAX_CHARACTERS = 80
 """Of a word that is compared with others."""
-MOST_WORDS = 6
+MAX_WORDS = 6
 """Words that a hint names."""
 # batch_v1 forbids control characters without listing them: C0 without tab and line breaks, DEL and C1.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -226,7 +226,7 @@ def shown_integer(value: int) -> str:
 def word_at(found: FindingList, value: object, path: Path, *, words: Collection[str]) -> str | None:
     """Return the value as one of `words`, or report it with the nearest one and return None."""
     if type(value) is not str:
-        quoted = [f'"{word}"' for word in words] if len(words) <= MOST_WORDS else []
+        quoted = [f'"{word}"' for word in words] if len(words) <= MAX_WORDS else []
         found.wrong_type(path, "a string", value, like=" or ".join(filter(None, (", ".join(quoted[:-1]), *quoted[-1:]))))
         return None
     if value not in words:
@@ -251,18 +251,18 @@ def unknown_members(value: Mapping[str, object], known: Collection[str]) -> Iter
     unknown = (name for name in value if name not in known)
     for number, name in enumerate(unknown):
         # No user reads a hundred guesses.
-        yield UnknownField(name, f"{short(name)} is not a known field", guess_at(name, known) if number < MOST_GUESSES else None)
+        yield UnknownField(name, f"{short(name)} is not a known field", guess_at(name, known) if number < MAX_GUESSES else None)
 
 
 def guess_at(word: str, known: Iterable[str]) -> Guess:
     """Ask which known word is meant: `did you mean 'prompt'?`."""
     # difflib takes quadratic time in the length of the words.
-    return Guess(word[:MOST_CHARACTERS], tuple(known))
+    return Guess(word[:MAX_CHARACTERS], tuple(known))
 
 
 def guess_misspelling(field: str, members: Iterable[str], known: Collection[str]) -> Guess | None:
     """Ask whether a missing field is one of the unknown members: `is it written as 'promt'?`; None without such a member."""
-    unknown = tuple(islice((name[:MOST_CHARACTERS] for name in members if name not in known), MOST_GUESSES))
+    unknown = tuple(islice((name[:MAX_CHARACTERS] for name in members if name not in known), MAX_GUESSES))
     return Guess(field, unknown, "is it written as {!r}?") if unknown else None
 
 
@@ -283,7 +283,7 @@ class HintWriter:
         if guess is None:
             return finding.hint
         if guess not in self._answers:
-            if len(self._answers) >= MAX_GUESSES:
+            if len(self._answers) >= MAX_FILE_GUESSES:
                 return finding.hint
             self._answers[guess] = _answer(guess)
         return self._answers[guess] or finding.hint

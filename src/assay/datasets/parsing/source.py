@@ -29,6 +29,10 @@ Buffer = bytes | bytearray | mmap.mmap
 BOM = b"\xef\xbb\xbf"
 _LINE_FEED = ord("\n")
 _GZIP_MAGIC = b"\x1f\x8b"
+_LFS_MAGIC = b"version https://git-lfs.github.com/spec/v1"
+_LFS_SIZE = re.compile(rb"^size ([0-9]{1,15})$", re.MULTILINE)
+_LFS_BYTES = 1 << 10
+"""A pointer of Git LFS has about 130 bytes; a larger file is content that only begins like one."""
 # The name decides where it is clear; content is only looked at for pipes, uploads and unknown endings.
 _SUFFIXES: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".yaml": "yaml", ".yml": "yaml"}
 BATCH_BYTES = 384 << 10
@@ -121,6 +125,8 @@ class Source:
         """Names in the run that has stored it; None if it is not the input of a run."""
         self.rows: Any = None
         """Return the rows as lines, for a document with rows whose caller has asked for them."""
+        self.table: Any = None
+        """Records of a table, once it was read."""
         self._form = form
         self._stream = stream
         self._buffer: Buffer | None = None
@@ -214,6 +220,10 @@ class Source:
         if kept:
             yield LineBlock(buffer, kept)
 
+    def open_bytes(self) -> BinaryIO:
+        """Open a reader of all bytes, with a position of its own."""
+        return self._reader()
+
     def _reader(self) -> BinaryIO:
         """Open a reader with its own position, so that several may read at once."""
         raw = self._raw_reader()
@@ -282,10 +292,22 @@ def open_source(source: str | Path | bytes | bytearray | memoryview, *, name: st
         return _unpacked("-", _spooled(sys.stdin.buffer))
     path = Path(source)
     try:
-        return _unpacked(str(source), path.open("rb"))
+        opened = _unpacked(str(source), path.open("rb"))
     except (OSError, ValueError) as problem:
         reason = (getattr(problem, "strerror", None) or str(problem)).lower()
         raise SourceUnreadable(f"cannot read '{path}': {reason}", hint="check the path and its permissions") from problem
+    if opened.size <= _LFS_BYTES and opened.head(_LFS_BYTES).startswith(_LFS_MAGIC):
+        raise _lfs_problem(opened)
+    return opened
+
+
+def _lfs_problem(source: Source) -> SourceUnreadable:
+    """Describe a file that Git LFS has put in place of the content."""
+    size = _LFS_SIZE.search(source.head(_LFS_BYTES))
+    content = f"its content ({int(size[1]):,} bytes)" if size else "its content"
+    return SourceUnreadable(
+        f"'{source.name}' is a Git LFS pointer: {content} was not fetched", hint=f"git lfs pull --include {Path(source.name).name}"
+    )
 
 
 def is_packed(path: str) -> bool:

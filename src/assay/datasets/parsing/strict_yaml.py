@@ -165,8 +165,11 @@ _HINTS = {
 }
 
 
-def parse_yaml(data: bytes | str) -> ParsedDocument:
-    """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location."""
+def parse_yaml(data: bytes | str, *, has_merge_keys: bool = False) -> ParsedDocument:
+    """Parse `data` into a document; never raises for bad text: a fatal problem has the reason and the location.
+
+    `has_merge_keys` merges mappings under '<<', as YAML 1.1 does: files of other tools use it, and datasets may not.
+    """
     # libyaml is fifty times as slow as a reader of JSON, so that a large file would hold up a server.
     if len(data) > MAX_SIZE:
         message = f"the text has more than {MAX_SIZE >> 20} MiB, which is the limit for YAML"
@@ -177,7 +180,7 @@ def parse_yaml(data: bytes | str) -> ParsedDocument:
         return text
     text = text.removeprefix("\ufeff")
     refusal = _refusal(text)
-    return _unreadable(text, refusal) if refusal else _YamlParser(text).read()
+    return _unreadable(text, refusal) if refusal else _YamlParser(text, has_merge_keys=has_merge_keys).read()
 
 
 def _unreadable(text: str, *flaws: ParseProblem) -> ParsedDocument:
@@ -240,8 +243,9 @@ class _AnchorValue(NamedTuple):
 class _YamlParser:
     """One pass over the events of one text; recursion is bounded by MAX_DEPTH."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, has_merge_keys: bool = False) -> None:
         self.text = text
+        self.has_merge_keys = has_merge_keys
         self.mask = mask_text(text)
         self.next_event: Callable[[], _YamlEvent] = cast(
             "Callable[[], _YamlEvent]", CParser(self.mask.text if self.mask else text).get_event
@@ -311,20 +315,36 @@ class _YamlParser:
         value: dict[str, object] = {}
         marks: dict[str, tuple[int, int]] = {}
         self.marks[id(value)] = marks
+        merged: dict[str, object] = {}
         while not isinstance(key_event := self.next_event(), MappingEndEvent):
             key = self._key(key_event)
             member_event = self.next_event()
             self.path.append(key)
             member = self._value(member_event, depth)
+            if self.has_merge_keys and _is_merge_key(key, key_event):
+                self._merge(member, merged, key_event)
             # The first one counts, as in JSON.
-            if key in value:
+            elif key in value:
                 hint = "keep one of the two; readers disagree on which one counts"
                 self._flaw(f"the name {key[:40]!r} appears twice in one mapping", key_event, hint=hint, kind="duplicate_name")
             else:
                 value[key] = member
                 marks[key] = (key_event.start_mark.index, member_event.start_mark.index)
             self.path.pop()
+        # Last, since a mapping's own members count more than merged ones, wherever they are.
+        for key, member in merged.items():
+            if key not in value:
+                value[key] = member
+                marks[key] = (event.start_mark.index, event.start_mark.index)
         return value
+
+    def _merge(self, given: object, merged: dict[str, object], event: _YamlEvent) -> None:
+        """Add the members of a mapping under '<<', or of a list of mappings; of two the earlier one counts."""
+        for mapping in given if isinstance(given, list) else [given]:
+            if not isinstance(mapping, dict):
+                raise _FatalYamlProblem("'<<' merges a value that is not a mapping", event.start_mark.index, "write the fields out")
+            for key, member in mapping.items():
+                merged.setdefault(key, member)
 
     def _sequence(self, event: _YamlEvent, depth: int) -> list[object]:
         self._check_tag(event, "seq")
@@ -360,7 +380,7 @@ class _YamlParser:
         if self.text[at - 1 : at] == "?":
             # libyaml reads {?a: b} as the key a; in YAML 1.2 the key is ?a.
             raise _FatalYamlProblem("a '?' at the start of unquoted text in brackets", at - 1, "put the text in quotes")
-        if key == "<<" and event.implicit[0]:
+        if _is_merge_key(key, event) and not self.has_merge_keys:
             hint = "write the fields out; put '<<' in quotes if it is a name"
             self._flaw("'<<' merges nothing: YAML 1.2 has no merge keys", event, key=key, hint=hint)
         return key
@@ -457,6 +477,10 @@ class _YamlParser:
         path = tuple(self.path) if key is None else (*self.path, key)
         # libyaml counts characters, and the mask replaces one for one, so its index is an offset in the original text.
         self.flaws.append(ParseProblem(code, message, path, event.start_mark.index, hint=hint, kind=kind))
+
+
+def _is_merge_key(key: str, event: _YamlEvent) -> bool:
+    return key == "<<" and isinstance(event, ScalarEvent) and bool(event.implicit[0])
 
 
 def _too_deep(offset: int) -> _FatalYamlProblem:

@@ -1,16 +1,17 @@
 """`assay import`: files of other evaluation tools into a dataset and finished runs, and a report of what stayed behind."""
 
 import sys
+from itertools import chain
 
 import click
 import msgspec
 
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
-from assay.core.errors import UsageProblem
+from assay.core.errors import NothingImported, UsageProblem
 from assay.core.run_result import RunResult
 from assay.integrations.importers import READERS
-from assay.presentation.conversion import import_sections
+from assay.presentation.conversion import empty_import, import_sections
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import Number, WordChoice
 from assay.surfaces.cli.run_options import OutputOptions, conclude, json_option, runs_dir_option, text_settings, write_json
@@ -40,13 +41,14 @@ the other tool, and an answer with an error or without a score stays unscored. T
 cannot hold.
 
 \b
-Formats, detected by content:
-  inspect       logs of Inspect AI: .eval and .json
-  promptfoo     results (JSON) and configs (YAML)
-  deepeval      goldens and test cases (JSON, JSONL, CSV), test runs (JSON)
-  lm-eval       samples_*.jsonl, best with their results_*.json
-  openai-evals  samples of a registry (JSONL), with its YAML if you like
-  openai-batch  output of the Batch API together with its input: answers without scores
+Formats, detected by content; a folder stands for the files in it that one format fits:
+  inspect          logs of Inspect AI: .eval and .json
+  inspect-samples  datasets of Inspect AI: CSV, JSON, JSONL
+  promptfoo        results (JSON) and configs (YAML)
+  deepeval         goldens and test cases (JSON, JSONL, CSV), test runs (JSON)
+  lm-eval          samples_*.jsonl, best with their results_*.json
+  openai-evals     samples of a registry (JSONL), with its YAML if you like
+  openai-batch     output of the Batch API together with its input: answers without scores
 """
 
 EPILOG = """\b
@@ -61,7 +63,7 @@ Examples:
 \b
 Exit codes:
   0  everything was imported, or skipped for a reason that is listed
-  1  some items are invalid; the others were imported
+  1  some items are invalid, and the others were imported; or there is no record
   2  could not run: bad usage, an unreadable file, no answers for a run"""
 
 
@@ -87,7 +89,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("import", help=HELP, epilog=EPILOG)
 @click.argument("sources", nargs=-1, metavar="SOURCES...")
-@click.option("--from", "format", type=WordChoice(FORMATS), help="Source format.  [default: detected by content]")
+@click.option("--from", "format", type=WordChoice(FORMATS), metavar="FORMAT", help="Source format, one of those above.")
 @click.option("-o", "--output", metavar="DATASET", help="Write the questions, completely or not at all; - for standard output.")
 @click.option("--to", "contract", type=WordChoice(list(CONTRACTS)), help="Contract of the dataset.  [default: the one that fits]")
 @click.option("--responses", metavar="FILE", help="Write the answers as a file that `assay run --responses` takes.")
@@ -120,24 +122,29 @@ def import_sources(options: ImportOptions) -> int:
     wants_turns = options.contract == "conversation_v1"
     imported = api.import_files(options.sources, options.format, follows_files=options.with_files, wants_turns=wants_turns)
     rows = imported.dataset(options.contract)
-    if options.output is not None:
+    # Without a run or a file only the report is wanted: the rows are made and dropped, since some problems are found only then.
+    if options.output is not None or not options.is_run:
         _write(rows, options.output)
-    if options.responses is not None:
-        write_file(options.responses, imported.responses(options.candidate))
     results = _runs(imported, rows, options)
-    # Only the report is wanted: the rows are made and dropped, since some problems are found only then.
-    if options.output is None and not options.is_run:
-        for _ in rows.lines():
-            pass
+    if options.responses is not None and rows.count:
+        write_file(options.responses, imported.responses(options.candidate))
     # After the last row was made: counts of what was left out are complete only now.
     report = imported.report(rows)
+    _show_results(report, results, options)
+    if not rows.count:
+        problem = empty_import(report)
+        exits.print_error(problem.message, details=problem.details, hint=problem.hint)
+        return exits.INVALID
+    return exits.INVALID if any(source.invalid for source in report.sources) else exits.VALID
+
+
+def _show_results(report: api.ImportReport, results: tuple[RunResult, ...], options: ImportOptions) -> None:
     if options.is_json:
         write_json({"report": report.to_dict(), "runs": [result.to_dict() for result in results]})
     else:
         _show(report, options)
         if results:
             conclude(results, OutputOptions(runs_dir=options.runs_dir, is_verbose=options.verbose))
-    return exits.INVALID if any(source.invalid for source in report.sources) else exits.VALID
 
 
 def _check(options: ImportOptions) -> None:
@@ -171,29 +178,39 @@ def _check_lonely(options: ImportOptions) -> None:
         raise UsageProblem("--candidate is about answers", hint="add --run or --responses")
 
 
-def _write(rows: api.DatasetRows, output: str) -> None:
-    if output == STANDARD:
-        write_stream(rows.lines(), standard_output())
+def _write(rows: api.DatasetRows, output: str | None) -> None:
+    """Write the dataset; without a record nothing is written, and an older file of that name stays."""
+    lines = rows.lines()
+    first = next(lines, None)
+    if first is None or output is None:
+        for _ in lines:
+            pass
+    elif output == STANDARD:
+        write_stream(chain([first], lines), standard_output())
     else:
-        write_file(output, rows.lines())
+        write_file(output, chain([first], lines))
 
 
 def _runs(imported: api.ImportResult, rows: api.DatasetRows, options: ImportOptions) -> tuple[RunResult, ...]:
-    if not options.is_run:
+    if not options.is_run or not len(imported.intake) or (options.output is not None and not rows.count):
         return ()
     wanted = api.ImportRequest(scorer=options.scorer, scale=options.scale, candidate=options.candidate)
     if options.pass_threshold is not None:
         wanted = msgspec.structs.replace(wanted, pass_threshold=options.pass_threshold)
     kept = options.output if options.output != STANDARD else None
-    return api.import_runs(imported, rows, wanted=wanted, runs_dir=options.runs_dir, run_id=options.run_id, dataset=kept)
+    try:
+        return api.import_runs(imported, rows, wanted=wanted, runs_dir=options.runs_dir, run_id=options.run_id, dataset=kept)
+    except NothingImported:
+        # The report says why, with an exit code of its own.
+        return ()
 
 
 def _show(report: api.ImportReport, options: ImportOptions) -> None:
     stream = sys.stderr if options.output == STANDARD else standard_output()
     settings = text_settings(is_verbose=options.verbose)
-    written = "" if options.output in (None, STANDARD) else str(options.output)
+    written = "" if options.output in (None, STANDARD) or not report.records else str(options.output)
     sections = import_sections(report, is_verbose=options.verbose, dataset=written)
     write_stream(encoded(report_text(sections, settings, label=LABEL_WIDTH), stream.encoding), stream)
     # An empty line between the report on the import and the one on its runs.
-    if options.is_run:
+    if options.is_run and report.records:
         write_stream([b"\n"], stream)

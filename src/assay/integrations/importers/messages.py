@@ -18,6 +18,21 @@ class ImportedPrompt(msgspec.Struct, frozen=True):
     messages: list[Row] = []
 
 
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
+
+
+def asked_in_full(given: object, reading: ImportState) -> ImportedPrompt:
+    """Return a prompt as `asked`; raises RowRefused also for an image or another part that is not text."""
+    # Without its picture the question would be another one. Logs keep such a sample, since it has an answer.
+    for message in given if isinstance(given, list) else []:
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in content if isinstance(content, list) else []:
+            form = part.get("type") if isinstance(part, dict) else kind(part)
+            if form not in _TEXT_PARTS and not (isinstance(part, dict) and isinstance(part.get("text"), str)):
+                raise RowRefused(f"the question has content of type {form}, and a dataset holds only text")
+    return asked(given, reading)
+
+
 def asked(given: object, reading: ImportState) -> ImportedPrompt:
     """Return a prompt from a text or a list of messages; other parts are counted. Raises RowRefused without any text."""
     if isinstance(given, str):

@@ -8,8 +8,7 @@ import msgspec
 from assay.core.number_text import rate_text
 from assay.presentation.charts import Caption, PlottedEstimate, ScoreLevel, is_drawable
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.labels import estimate_text, number_label
-from assay.surfaces.charts.svg import LinearScale, whole_range
+from assay.surfaces.charts.svg import LinearScale, estimate_text, number_label, whole_range
 
 _PLOT = 150
 _WIDEST = 56.0

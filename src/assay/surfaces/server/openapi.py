@@ -27,6 +27,7 @@ REASONS = {
     410: "It was removed by retention; what is left is listed with the artifacts.",
     412: "The file is not the one that If-Match names.",
     413: "The payload is too large.",
+    414: "The address is too long.",
     415: "The content type or encoding is not supported.",
     416: "The range is outside of the file.",
     429: "Too many requests; Retry-After gives the seconds to wait.",
@@ -57,7 +58,7 @@ SpecObject = JsonObject
 
 def openapi(app: Litestar) -> dict[str, object]:
     """Build the document of an application's addresses."""
-    # Sorted, so that the document is the same whatever order the routes were registered in.
+    # Sorted, so that the document is the same in any order of registration.
     operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
     # All structs that any address names; the rest of the components follows from them.
     kinds = {kind for _, _, handler in operations for kind in (handler.opt["query"], handler.opt["answer"]) if _is_struct(kind)}
@@ -196,6 +197,9 @@ def _statuses(path: str, handler: HTTPRouteHandler) -> list[int]:
         errors |= {401, 429}
     if path.endswith("/artifacts/{name}"):
         errors |= {206, 304}
+    # Only parameters make an address long: ids that are too long for one are unknown, and a 404 as any.
+    if msgspec.structs.fields(handler.opt["query"]):
+        errors.add(414)
     return sorted({handler.status_code, *errors})
 
 
@@ -292,5 +296,5 @@ def _range(schema: Mapping[str, object]) -> str:
 def _default(schema: Mapping[str, object]) -> str:
     """Format the default of a parameter."""
     default = schema.get("default")
-    # False is shown, None is not: it is no default that a client could send.
+    # False is shown, None is not: it is not a default that a client could send.
     return "" if default in (None, (), []) else f"; `{default}` by default"
