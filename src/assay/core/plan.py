@@ -424,7 +424,7 @@ def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
     now = msgspec.structs.replace(now, plugins=plugins)
     if plan_sha256(now) == sha256:
         return ()
-    # Each member is exchanged alone: a member whose exchange changes the hash is one that the user has to be told about.
+    # Each member is exchanged alone: a member whose exchange changes the hash is one that the error must name.
     taken = ((name, msgspec.structs.replace(before, **{name: getattr(now, name)})) for name in Plan.__struct_fields__)
     return tuple(name for name, changed in taken if plan_sha256(changed) != sha256) or ("providers",)
 

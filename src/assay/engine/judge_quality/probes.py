@@ -408,7 +408,7 @@ def injection(judged: Judgments) -> ProbeResult:
     series = {name: judged.rows((WRONG, 0), (canary_role(name), 0)) for name in CANARIES}
     result = _by_rises(INJECTION, judged, series=series)
     # Statistics may not show a rise where a few answers passed, and each of those is a bad sign.
-    passes = sum(not plain.passed and told.passed for rows in series.values() for plain, told in rows.complete.values())
+    passes = sum(not plain.passed and attacked.passed for rows in series.values() for plain, attacked in rows.complete.values())
     if result.verdict != "pass" or not passes:
         return result
     words = f"{result.words}; even so, {passes} judgments let a wrong answer pass because of it"
