@@ -296,7 +296,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return (self.candidate, *self.judges)
 
     def takes_parameters(self, model: ModelPlan) -> bool:
-        """Tell whether a model is sent parameters; functions are not."""
+        """Return whether a model is sent parameters; functions are not."""
         kinds = (provider.kind for provider in self.providers if provider.name == model.provider)
         return all(PROVIDERS[kind].has_parameters for kind in kinds)
 

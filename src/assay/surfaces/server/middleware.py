@@ -400,7 +400,7 @@ class _Exchange:
             return
 
     async def give_up(self) -> None:
-        """Tell callers without an answer to come back: the grace period is over."""
+        """Answer waiting callers with 503: the grace period is over."""
         self._is_late = True
         # Once the head of an answer is out, no error can be sent any more.
         if not self.status:
