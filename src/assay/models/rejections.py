@@ -217,7 +217,7 @@ def _rejected(error: RejectionError, request: RejectedRequest) -> list[str]:
 
 def _is_in_fields(pattern: "_NamePattern", fields: Sequence[str], sent: str | None) -> bool:
     """Return whether structured members name a parameter."""
-    return any(_last(field) == sent or pattern.search(field) for field in fields)
+    return any(_last(field) == _last(sent or "") or pattern.search(field) for field in fields)
 
 
 def _is_rejected(
@@ -261,13 +261,15 @@ class _NamePattern(msgspec.Struct, frozen=True):
 def _patterns(request: RejectedRequest) -> dict[str, _NamePattern]:
     """Build the pattern of each parameter in messages."""
     patterns = {REPLY_FORMAT: _NamePattern("", _WORDS[REPLY_FORMAT])} if request.has_format else {}
-    for name, sent in request.names.items():
+    for full_name, full_sent in request.names.items():
+        # Messages name a member of a container with or without it.
+        name, sent = full_name.rpartition(".")[2], full_sent.rpartition(".")[2]
         is_word = name not in ModelParameters.__struct_fields__ and sent.isalpha() and sent.islower()
         exact = _as_name(sent) if is_word else "|".join(dict.fromkeys((_spelled(sent), _spelled(name))))
-        words = _WORDS.get(name, "")
+        words = _WORDS["stop" if name.startswith("stop") else name] if name in _WORDS or name.startswith("stop") else ""
         if name == "reasoning_effort" and THINKING not in request.names:
             words += _THINKING_EFFORT
-        patterns[name] = _NamePattern(exact, words)
+        patterns[full_name] = _NamePattern(exact, words)
     return patterns
 
 

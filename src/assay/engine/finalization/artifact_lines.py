@@ -7,8 +7,9 @@ from typing import cast
 
 import msgspec
 
-from assay.core.artifact_lines import AttemptLine, FailureLine, PredictionLine, Slices, ValidationLine
+from assay.core.artifact_lines import AttemptLine, CheckLine, FailureLine, PredictionLine, Slices, ValidationLine
 from assay.core.case import Case, sample_of
+from assay.core.checks import CheckResult
 from assay.core.model_call import Usage
 from assay.core.outcome import (
     ANSWER_TRUNCATED,
@@ -178,6 +179,7 @@ class RecordArtifacts:
             policy_sha256=self._plan.policy_hashes.get(by.policy, msgspec.UNSET) if by else msgspec.UNSET,
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
             judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
+            checks=self._checks(grade.checks) if grade and grade.checks else msgspec.UNSET,
         )
         # Redacted at the end and in place: most records have nothing to redact and skip it.
         if not self._is_clean:
@@ -219,6 +221,18 @@ class RecordArtifacts:
                 missing=tuple(map(self._plan.name, decision.missing)),
             )
             for decision in decisions
+        )
+
+    def _checks(self, results: tuple[CheckResult, ...]) -> tuple[CheckLine, ...]:
+        return tuple(
+            CheckLine(
+                name=self._plan.redactor.term(result.name),
+                type=result.type,
+                passed=result.passed,
+                score=result.score,
+                reason=self._text(result.reason),
+            )
+            for result in results
         )
 
     def _scores(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
@@ -428,6 +442,7 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         profile_best=bounds.best if bounds else None,
         record_id=line.record_id,
         is_repeated=line.sample is not msgspec.UNSET,
+        checks=() if line.checks is msgspec.UNSET else line.checks,
     )
 
 
@@ -452,6 +467,8 @@ def texts_of(finished: FinishedRecord) -> list[str]:
         texts += grade.selected_choice_ids
         for score in grade.scores:
             texts += (score.criterion, score.justification)
+        for result in grade.checks:
+            texts += (result.name, result.reason)
     elif finished.outcome is not None:
         texts.append(finished.outcome.message)
         # A failed record may have votes of judges that did answer.

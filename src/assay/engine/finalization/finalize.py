@@ -252,7 +252,7 @@ class _Artifacts:
             lines.write()
 
     def _input_text(self, record: RecordRow) -> bytes:
-        """Return the text that has to be clean for a record to be stored unchanged: a case of ours adds its dataset's name alone."""
+        """Return the text that has to be clean for a record to be stored unchanged: our case adds its dataset's name alone."""
         is_enough = record.row and self._has_clean_names and self._has_own_contracts
         return record.row if is_enough else _case_text(record) + record.row
 

@@ -191,7 +191,11 @@ def _checks(
         shown = () if PROVIDERS[subject.provider.kind].is_described else ("not_found", "invalid_request", "parameter_refused")
         if failure is not None and failure.code not in shown:
             yield _check("reply", "problem", failure.message, _advice(failure))
-    if answer.reply is not None:
+    if answer.exchange is not None and answer.exchange.usage_problem:
+        yield _check(
+            "tokens", "problem", f"the reply {answer.exchange.usage_problem}", "correct the paths of usage, or leave them out"
+        )
+    elif answer.reply is not None:
         yield _tokens(answer.reply)
     yield _price(subject, environ)
     yield from _retirement(subject, listed.models if listed else ())
