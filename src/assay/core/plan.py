@@ -301,7 +301,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return (self.candidate, *self.judges)
 
     def takes_parameters(self, model: ModelPlan) -> bool:
-        """Tell whether a model is sent parameters; functions are not."""
+        """Return whether a model is sent parameters; functions are not."""
         kinds = (provider.kind for provider in self.providers if provider.name == model.provider)
         return all(PROVIDERS[kind].has_parameters for kind in kinds)
 
@@ -432,7 +432,7 @@ def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
     now = msgspec.structs.replace(now, plugins=plugins)
     if plan_sha256(now) == sha256:
         return ()
-    # Each member is exchanged alone: a member whose exchange changes the hash is one that the user has to be told about.
+    # Each member is exchanged alone: a member whose exchange changes the hash is one that the error must name.
     taken = ((name, msgspec.structs.replace(before, **{name: getattr(now, name)})) for name in Plan.__struct_fields__)
     return tuple(name for name, changed in taken if plan_sha256(changed) != sha256) or ("providers",)
 

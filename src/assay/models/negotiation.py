@@ -117,7 +117,7 @@ class Negotiator:
         self.sent = self._build_sent()
 
     def _is_further(self, adjustment: Adjustment, known: Adjustment) -> bool:
-        """Tell whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
+        """Return whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
         for parameter, choices in ((SYSTEM, self._dialect.roles), (REPLY_FORMAT, self._dialect.formats)):
             if adjustment.parameter == parameter and {adjustment.value, known.value} <= set(choices):
                 return choices.index(adjustment.value) > choices.index(known.value)
@@ -176,7 +176,7 @@ class Negotiator:
         return named
 
     def _is_current(self, parameter: str, sent: SentParameters) -> bool:
-        """Tell whether requests still have this parameter as the rejected one had it."""
+        """Return whether requests still have this parameter as the rejected one had it."""
         if parameter == SYSTEM:
             return sent.role == self.sent.role
         if parameter == REPLY_FORMAT:

@@ -148,7 +148,7 @@ def suite_of(candidates: list[ModelPlan], now: float) -> str:
     """Return the id that groups the runs of several candidates; empty for one."""
     if len(candidates) < 2:
         return ""
-    # Suites that begin in the same second are told apart by their candidates.
+    # Suites that begin in the same second are distinguished by their candidates.
     names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
     return time.strftime("suite_%Y%m%dT%H%M%SZ_", time.gmtime(now)) + names
 
