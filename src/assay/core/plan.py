@@ -29,7 +29,9 @@ from assay.core.settings import (
     RubricMode,
     StageSection,
     TokenPrice,
+    ToolOutputs,
 )
+from assay.core.tools import ToolDefinition
 
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
 
@@ -266,6 +268,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Call the candidate through provider batches; None calls it record by record."""
     strict_parameters: bool = False
     """Stop when a provider rejects a parameter that the user set."""
+    tools: tuple[ToolDefinition, ...] = ()
+    """Tools that records offer which have none of their own: from the run file, or inferred from recorded calls."""
+    tool_outputs: ToolOutputs = "replay"
+    """What answers the candidate's tool calls."""
+
+    @property
+    def has_native_tools(self) -> bool:
+        """Tell whether the candidate's provider takes definitions of tools."""
+        kinds = (provider.kind for provider in self.providers if provider.name == self.candidate.provider)
+        return any(PROVIDERS[kind].has_tools for kind in kinds)
 
     def models(self) -> tuple[ModelPlan, ...]:
         """Return the candidate, followed by the judges."""
@@ -327,9 +339,10 @@ def plan_sha256(plan: Plan) -> str:
     for section, names in _INCIDENTAL.items():
         settings[section] = [{name: value for name, value in part.items() if name not in names} for part in settings[section]]
     _keep_batch(settings)
-    if not settings["strict_parameters"]:
-        # Plans of earlier versions hash as they did.
-        del settings["strict_parameters"]
+    # Plans of earlier versions hash as they did.
+    for name, default in (("strict_parameters", False), ("tools", []), ("tool_outputs", "replay")):
+        if settings[name] == default:
+            del settings[name]
     # Compared runs are identified by the hash of their manifest; they may lie in another folder when the run is resumed.
     for run in (settings["comparison"] or {}).get("runs", ()):
         del run["path"]
