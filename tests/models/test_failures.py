@@ -147,6 +147,11 @@ def test_a_request_that_is_refused_is_not_taken_for_a_rejected_model(message: st
     assert status_failure(ErrorResponse(provider="p", status=400, body={"error": {"message": message}})).code == "invalid_request"
 
 
+def test_a_model_that_thinks_until_its_limit_gave_a_truncated_answer_whatever_the_status() -> None:
+    said = "Could not finish the message because max_tokens or model output limit was reached."
+    assert status_failure(ErrorResponse(provider="p", status=400, body={"error": {"message": said}})).code == ANSWER_TRUNCATED
+
+
 def test_a_quota_that_is_full_again_in_a_minute_is_waited_for() -> None:
     said = "You exceeded your current quota, please check your plan.\n* limit: 10\nPlease retry in 34.07s."
     delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}

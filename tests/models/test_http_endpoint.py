@@ -14,7 +14,7 @@ from assay.models import check_models, open_models
 from assay.models.provider_protocol import exchange_of
 from assay.models.requests import request_addressing
 from assay.testing import StubProvider, StubReply, StubRequest
-from tests.models.asking import KEY, ask_of, plan_of, reply_to
+from tests.models.asking import KEY, ask_of, plan_of, replies_to, reply_to
 from tests.models.vendor_stub import Said, vendor
 
 ENVIRON = {"APP_KEY": KEY}
@@ -164,7 +164,8 @@ def test_a_plain_text_is_an_answer_where_the_whole_reply_is_one() -> None:
 
 
 def test_a_null_is_no_answer() -> None:
-    assert failed([{"answer": None}]).code == "empty_answer"
+    failure = failed([{"answer": None}])
+    assert (failure.code, failure.message) == ("empty_answer", "the reply of 'p' has null at $.answer, where its answer should be")
 
 
 def test_a_wrong_path_is_explained_by_the_structure_of_the_reply() -> None:
@@ -174,6 +175,21 @@ def test_a_wrong_path_is_explained_by_the_structure_of_the_reply() -> None:
         failure.message
         == "the reply of 'p' has nothing at $.answer; it has {output: {text: text, steps: [1 x {tool: text}]}, id: number}"
     )
+
+
+def test_a_wrong_path_of_usage_is_explained_too() -> None:
+    failure = failed([{"answer": "4", "usage": {"in": 1}}], usage=UsagePaths(input_tokens="$.use.in", output_tokens="$.use.out"))
+    assert failure.code == "unexpected_reply"
+    assert "has no usage at $.use.in and $.use.out; it has {answer: text, usage: {in: number}}" in failure.message
+
+
+def test_steps_and_usage_may_be_missing_after_a_reply_that_had_them() -> None:
+    bodies = [{"answer": "4", "steps": [1], "in": 3}, {"answer": "5"}]
+    with StubProvider([StubReply(body=body) for body in bodies]) as stub:
+        plan = plan_of(endpoint(stub.base_url, steps="$.steps", usage=UsagePaths(input_tokens="$.in")))
+        first, second = replies_to(plan, asked(), times=2, environ=ENVIRON)
+    assert (first.steps, first.usage.input_tokens) == ((1,), 3)
+    assert (second.text, second.steps, second.usage.input_tokens) == ("5", (), None)
 
 
 # Errors

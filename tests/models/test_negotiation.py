@@ -195,6 +195,9 @@ OWN = ModelParameters(extra_body={"provider": {"order": ["x"]}, "stop": ["END"],
         (error("Unrecognized request argument supplied: top_k"), {"top_k": OMITTED}),
         (error("Unknown parameter: stop"), {"stop": OMITTED}),
         (error("It is not supported.", "provider"), {"provider": OMITTED}),
+        ({"code": "x", "error": "Argument not supported on this model: stop"}, {"stop": OMITTED}),
+        (error("stop: not supported by this model"), {"stop": OMITTED}),
+        (error("Stop sequences are not supported by this model."), {"stop": OMITTED}),
     ],
 )
 def test_a_member_of_the_users_own_is_rejected_where_it_stands_as_a_name(body: object, expected: dict[str, str]) -> None:

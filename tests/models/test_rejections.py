@@ -217,7 +217,91 @@ REJECTIONS: list[tuple[int, object, dict[str, str]]] = [
         {"frequency_penalty": OMITTED},
     ),
     (200, {"error": {"error": {"message": "Unsupported parameter: 'seed'", "code": 400}}}, {"seed": OMITTED}),
+    (
+        400,
+        {"code": "x", "error": "Model grok-4-1-fast-reasoning does not support parameter presencePenalty."},
+        {"presence_penalty": OMITTED},
+    ),
+    (
+        422,
+        {"message": "property 'seed' is unsupported", "param": "validation_error", "code": "wrong_api_format"},
+        {"seed": OMITTED},
+    ),
+    (400, {"message": "This model doesn\u2019t support the temperature field."}, {"temperature": OMITTED}),
+    (400, {"errors": {"seed": ["unknown field"]}}, {"seed": OMITTED}),
+    (400, {"error": {"code": "UNSUPPORTED_PARAMETER", "message": "seed"}}, {"seed": OMITTED}),
+    (400, error("Thinking level is not supported for this model."), {"reasoning_effort": OMITTED}),
+    (400, error("You can only set only one of temperature and top_p."), {"temperature": OMITTED}),
+    (400, error("The specified schema produces a constraint that has too many states."), {"reply_format": "json_object"}),
+    (400, error("Function calling is not enabled for models/gemma"), {"reply_format": "json_object"}),
+    (500, error("failed to parse grammar"), {"reply_format": "json_object"}),
+    (
+        400,
+        error('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        {"reply_format": "json_object"},
+    ),
+    (
+        422,
+        {"detail": [{"loc": ["body", "response_format", "type"], "msg": "Input should be 'text' or 'json_object'"}]},
+        {"reply_format": "json_object"},
+    ),
+    (422, {"detail": [{"loc": ["body", "messages", 0, "role"], "msg": "Input should be 'user'"}]}, {"system": "developer"}),
+    (
+        400,
+        error("Invalid value: 'developer'. Supported values are: 'system' and 'user'.", "messages[0].role", "invalid_value"),
+        {"system": "developer"},
+    ),
+    (400, {"object": "error", "message": "Unexpected message role."}, {"system": "developer"}),
+    (422, {"detail": [{"loc": ["body", "system"], "msg": "Extra inputs are not permitted"}]}, {"system": "developer"}),
+    (400, error('Unknown name "systemInstruction": Cannot find field.'), {"system": "developer"}),
+    (
+        400,
+        error(
+            "This model's maximum context length is 8192 tokens. However, you requested 100000 output tokens and your prompt "
+            "contains at least 30 input tokens, for a total of at least 100030 tokens.",
+            "input_tokens",
+        ),
+        {"max_tokens": OMITTED},
+    ),
+    (
+        400,
+        error(
+            "This endpoint's maximum context length is 8192 tokens. However, you requested about 100030 tokens "
+            "(30 of text input, 100000 in the output)."
+        ),
+        {"max_tokens": OMITTED},
+    ),
+    (400, error("temperature 参数非法"), {"temperature": OMITTED}),
 ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The parameter temperature is disabled for this model.",
+        "The temperature parameter has been removed.",
+        "You can't set temperature for this model.",
+        "Do not set temperature with this model.",
+        "temperature is fixed at 1 for this model",
+        "unknown key: temperature",
+        "temperature must be omitted with this model",
+        "temperature: not available",
+    ],
+)
+def test_a_rejection_is_read_whether_the_user_or_assay_chose_the_value(message: str) -> None:
+    for explicit in ((), ("temperature",)):
+        assert learned(CHAT, error(message), explicit=explicit) == {"temperature": OMITTED}
+
+
+def test_a_preference_of_ours_is_left_out_in_whatever_words_its_name_is_rejected() -> None:
+    said = error("Please reconsider `temperature` here.")
+    assert learned(CHAT, said) == {"temperature": OMITTED}
+    assert learned(CHAT, said, explicit=("temperature",)) == {}
+
+
+def test_our_temperature_yields_to_the_users_top_p() -> None:
+    said = {"object": "error", "message": "top_p must be 1 when using greedy sampling.", "code": "3054"}
+    assert learned(CHAT, said, explicit=("top_p",)) == {"temperature": OMITTED}
 
 
 @pytest.mark.parametrize(("status", "body", "expected"), REJECTIONS)
@@ -236,6 +320,10 @@ def test_a_rejection_of_a_parameter_is_read_in_the_words_of_any_provider(
         ('"thinking.type.enabled" is not supported. Use "thinking.type.adaptive" instead.', {"thinking_budget": "adaptive"}),
         ("This model does not support effort level 'xhigh'. Supported levels: high, low.", {"reasoning_effort": OMITTED}),
         ("max_tokens: 100000 > 64000, which is the maximum allowed for claude-x-4-5-20251101", {"max_tokens": "64000"}),
+        ("system: Extra inputs are not permitted", {"system": "user"}),
+        ("output_config.effort: This model does not support effort.", {"reasoning_effort": OMITTED}),
+        ("thinking: Input tag 'enabled' does not match any of the expected tags: 'adaptive'", {"thinking_budget": "adaptive"}),
+        ("extraneous key [outputConfig] is not permitted", {"reply_format": "tools"}),
         ("output_config.format.schema: For 'integer' type, property maximum is not supported", {"reply_format": "tools"}),
     ],
 )

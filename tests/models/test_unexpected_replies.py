@@ -1,13 +1,15 @@
 """Replies that no protocol has: the message says what was received and what to set, and no key goes or stays anywhere else."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from assay.core.model_call import ModelFailure
 from assay.core.provider import ProviderKind
+from assay.models import open_models
 from assay.testing import StubProvider, StubReply
-from tests.models.asking import KEY, plan_of, provider_of, reply_to
+from tests.models.asking import KEY, ask_of, plan_of, provider_of, reply_to
 
 LOGIN = b"<!doctype html><html><head><title>Sign in - Example</title></head><body><input type='password'></body></html>"
 SQUID = b"<html><head><title>ERROR: The requested URL could not be retrieved</title></head><body>squid</body></html>"
@@ -166,6 +168,30 @@ def test_a_message_says_what_was_received_and_what_to_set(
 ) -> None:
     failure = failed(kind, path=path, **reply)
     assert (failure.code, failure.message) == (code, message)
+
+
+def test_pages_alone_end_the_run_and_a_page_among_answers_is_tried_again() -> None:
+    page, answer = StubReply(body=b"<html><title>Sign in</title></html>"), StubReply(body=COMPLETION)
+    assert codes_of([page, page, page]) == ["internal_error", "internal_error", "unexpected_reply"]
+    assert codes_of([page, answer, page, page, page]) == ["internal_error", "", *["internal_error"] * 3]
+
+
+def codes_of(replies: list[StubReply]) -> list[str]:
+    """The codes of the failures of one model's calls, one after the other; empty for an answer."""
+
+    async def codes() -> list[str]:
+        found = []
+        async with open_models(plan_of(provider_of("openai", stub.base_url)), environ={}) as models:
+            for _ in replies:
+                try:
+                    await models["m"].reply(ask_of())
+                    found.append("")
+                except ModelFailure as failure:
+                    found.append(failure.code)
+        return found
+
+    with StubProvider(replies) as stub:
+        return asyncio.run(codes())
 
 
 MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "4"}], "stop_reason": "end_turn"}

@@ -1,6 +1,6 @@
-"""Lines of a run's artifacts: what stands in cases, validation, predictions, attempts, failures and responses, one struct each.
+"""Lines of a run's artifacts: the members of cases, validation, predictions, attempts, failures and responses, one struct each.
 
-Members stand in the order in which the files have them, because the files are these structs, encoded. A member that earlier
+Members have the order of the files, because the files are these structs, encoded. A member that earlier
 versions did not write has a default, so that their lines are decoded as these structs too; `PublishedRun.typed_lines` does that.
 """
 

@@ -34,6 +34,7 @@ CODES: dict[str, str] = {
     "all_records_invalid": "Every record of the document failed; nothing is left to evaluate.",
     "contract_error": "The code of a contract of your own raised, or made no usable case of the record.",
     "unknown_contract": "No contract could be recognised in the content.",
+    "unknown_columns": "The columns of a table do not say what they are, or say two things.",
     "empty_dataset": "The file has no rows.",
     "not_normalized": "Text is not in Unicode NFC; it is normalised before evaluation.",
     "null_optional": "An optional field is null and is read as absent.",

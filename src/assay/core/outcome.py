@@ -243,7 +243,7 @@ def judgement_of(returned: object) -> Judgement:
         raise GradingFailure(NO_RESULT, "the grader returned None: it gave no grade")
     # numpy's and torch's scalars; a mapping may have a member called `item`.
     returned = returned.item() if hasattr(returned, "item") and not isinstance(returned, Mapping) else returned
-    # Before numbers: bool is an int, and True must mean passed, whatever the threshold is.
+    # Before numbers: bool is an int, and True must mean passed, with any threshold.
     if isinstance(returned, bool):
         return Judgement(score=float(returned), passed=returned, scale="0/1")
     if isinstance(returned, int | float):
@@ -275,4 +275,4 @@ def _validated(members: Mapping[str, object]) -> Judgement:
 
 
 def _invalid(reason: str) -> GradingFailure:
-    return GradingFailure(INVALID_RESULT, f"what the grader returned is no grade: {reason}")
+    return GradingFailure(INVALID_RESULT, f"what the grader returned is not a grade: {reason}")

@@ -16,6 +16,7 @@ from assay.core.retention import RetentionPolicy
 from assay.core.secrets import RedactRule
 from assay.core.settings import (
     BatchSettings,
+    ColumnSection,
     CriterionName,
     Gates,
     McqMode,
@@ -71,6 +72,24 @@ GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
 """Gates of a run over golden datasets only, if the request sets none."""
 
 
+class TablePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a table was read as records: its syntax, and what each column is."""
+
+    format: str
+    """Such as `CSV` or `JSON Lines`."""
+    columns: ColumnSection = ColumnSection()
+    """Column of each role; a dot leads into an object in a cell."""
+    recognized: str = ""
+    """Known layout that the columns were recognised as; empty where the user named them all."""
+    evidence: tuple[str, ...] = ()
+    """What the columns were recognised by."""
+    encoding: str = ""
+    separator: str = ""
+    sheet: str = ""
+    empty_rows: int = 0
+    """Empty rows, which are skipped."""
+
+
 class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One dataset of a run, as it was read."""
 
@@ -97,6 +116,8 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Members of the document that its contract does not know; they were accepted and have no effect."""
     fields: dict[str, dict[str, int]] = {}
     """Number of records with each open or unsent field, by audience."""
+    table: TablePlan | msgspec.UnsetType = msgspec.UNSET
+    """How it was read, for a table; otherwise unset, so that other plans stay as they were."""
 
     @property
     def source_file(self) -> str:
@@ -249,6 +270,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cache_dir: str = ""
     suite: str = ""
     """Groups the runs of several candidates."""
+    # Unset rather than empty, so that plans of a single candidate are written as by earlier versions.
+    group: str | msgspec.UnsetType = msgspec.UNSET
+    """Name that the run shares with those started together with it, by which commands take all of them."""
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run."""
     retention: RetentionPolicy = RetentionPolicy()
@@ -336,6 +360,7 @@ def plan_sha256(plan: Plan) -> str:
     settings = msgspec.to_builtins(plan)
     for name in _OPERATION:
         del settings[name]
+    settings.pop("group", None)
     for section, names in _INCIDENTAL.items():
         settings[section] = [{name: value for name, value in part.items() if name not in names} for part in settings[section]]
     _keep_batch(settings)

@@ -1,6 +1,6 @@
 """The summary of a run and of its slices: the types of `metrics_summary.json` and `metrics_by_slice.json`.
 
-Members stand in the order in which the files have them, because the files are these structs, encoded. `read_summary` and
+Members have the order of the files, because the files are these structs, encoded. `read_summary` and
 `read_slices` are the only readers; they also read what earlier versions wrote, and give every member that those did not know.
 """
 

@@ -189,7 +189,7 @@ class GradingAssignment(msgspec.Struct, frozen=True):
         return (*question, *fields, *tools, *(self._of_judges() if self.method.needs_judge else ()), *self.method.texts(self))
 
     def _of_judges(self) -> tuple[str, ...]:
-        """List the texts in every judge's prompt, whatever the method."""
+        """List the texts in every judge's prompt, regardless of the method."""
         # Judges are asked for their confidence only where it decides something; without it prompts and caches stay as they were.
         is_confident = self.settings.panel.escalate and len(self.settings.judges) > 1
         return (ASK_AGAIN, CONFIDENCE) if is_confident else (ASK_AGAIN,)

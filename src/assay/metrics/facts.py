@@ -135,7 +135,7 @@ class RecordColumns:
         """Put the waiting records into the columns."""
         facts, self._waiting = self._waiting, []
         row = len(self.status)
-        # An error has no score, whatever its other members say.
+        # An error has no score, regardless of what its other members say.
         scored = [each if each.status == "evaluated" and each.score is not None else _UNSCORED for each in facts]
         self.status.extend([_STATUS_CODES[each.status] for each in facts])
         self.passed.extend([-1 if each.passed is None else each.passed for each in scored])

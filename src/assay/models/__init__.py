@@ -31,7 +31,9 @@ __all__ = [
 NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = {}
 _KNOWN: tuple[ProviderKind, ...] = ("replay", "scripted")
 """Kinds whose models are known without a call: their modules have a `model_problems`."""
-PRICES_HINT = "the price list comes with: pip install 'assay[prices]'; a server or a function of your own has no listed price"
+PRICES_HINT = (
+    "the price list comes with: pip install 'assay[prices]'; that of your own server is set by --price or prices in the run file"
+)
 
 
 @asynccontextmanager

@@ -92,6 +92,12 @@ def provider_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tupl
     return tuple(filter(None, found))
 
 
+def unencrypted_proxy(provider: ProviderPlan, environ: Mapping[str, str]) -> str:
+    """Return the host of the proxy that reads requests to a provider, whose address has no TLS; empty if there is none."""
+    target = urlsplit(_url(provider))
+    return urlsplit(proxy_of(target, environ)).hostname or "" if target.scheme == "http" else ""
+
+
 def endpoint_problems(provider: ProviderPlan, environ: Mapping[str, str]) -> list[str]:
     """List why a provider cannot be called as planned, one sentence each; no sentence holds a key."""
     broken = _url_problems(provider, _url(provider))

@@ -51,6 +51,8 @@ _TEXT = re.compile(
     r"|\bblocked by (?:a |the |our )?guardrails?\b|\bsafety system\b|\boutput blocked\b",
     re.IGNORECASE,
 )
+_CUT_OFF = re.compile(r"\bmax_tokens or model output limit was reached\b", re.IGNORECASE)
+"""A model that thinks until its limit and has no answer then: a status 400 in place of a finish reason."""
 _QUOTA = re.compile(r"\bexceeded your current quota\b|\bcredit balance is too low\b", re.IGNORECASE)
 _WAIT = re.compile(r"\b(?:retry|try again) in (\d{1,9}(?:\.\d{1,9})?) ?s(?:econds?)?\b", re.IGNORECASE)
 _NO_QUOTA = re.compile(r"\blimit: 0\b|PerDay", re.IGNORECASE)
@@ -67,6 +69,8 @@ def worded_code(status: int, message: str, error: Mapping[str, object]) -> str:
         return "payment_required"
     if _is_flagged(error) or (status != 429 and _TEXT.search(message)):
         return "content_filtered"
+    if _CUT_OFF.search(message):
+        return "answer_truncated"
     return "not_found" if status != 429 and _MODEL.search(message) else ""
 
 

@@ -97,6 +97,9 @@ class EndpointModel:
                 raise _at_turn(failure, number, len(turns)) from None
             session = read.session or session
             usage = read.usage if usage is None else _sum(usage, read.usage)
+        if read.text is None:
+            message = f"the reply of '{self._provider.name}' has null at {self._reader.answer.text}, where its answer should be"
+            raise ModelFailure("empty_answer", message, http_status=200, request_id=result.request_id)
         answer = ProviderAnswer(
             text=read.text, finish_reason="stop", usage=usage or Usage(), model="", request_id=result.request_id
         )
@@ -234,17 +237,19 @@ class ReplyReader:
     """Reads replies at the paths of an entry."""
 
     def __init__(self, provider: ProviderPlan) -> None:
-        self._answer = JsonPath(provider.answer or "$")
+        self.answer = JsonPath(provider.answer or "$")
         self._error = JsonPath(provider.error) if provider.error else None
         self._steps = JsonPath(provider.steps) if provider.steps else None
         usage = provider.usage or UsagePaths()
         self._usage = {name: JsonPath(path) for name, path in msgspec.structs.asdict(usage).items() if path}
         self.session = JsonPath(provider.session) if provider.session else None
+        self._has_steps = self._has_usage = False
+        """An earlier reply had something there: an endpoint may leave a member out when it is empty."""
 
     @property
     def takes_text(self) -> bool:
         """Tell whether a reply may be a text instead of JSON: the answer is the whole reply."""
-        return not self._answer.steps
+        return not self.answer.steps
 
     def error_in(self, body: object) -> object:
         """Return the error, which is a message or an object with one; None without an error."""
@@ -256,15 +261,15 @@ class ReplyReader:
         return EndpointReply(
             text=self._text(body),
             steps=self._read_steps(body),
-            usage=Usage(**{name: _count(path.first(body)) for name, path in self._usage.items()}),
+            usage=self._read_usage(body),
             session=self._read_session(body),
         )
 
     def _text(self, body: object) -> str | None:
-        found = self._answer.find(body)
+        found = self.answer.find(body)
         if not found:
-            raise _WrongPath(f"has nothing at {self._answer.text}; it has {structure_of(body)}")
-        if self._answer.has_many:
+            raise _WrongPath(f"has nothing at {self.answer.text}; it has {structure_of(body)}")
+        if self.answer.has_many:
             texts = [item for item in found if item is not None]
             return "".join(map(_as_text, texts)) if texts else None
         return None if found[0] is None else _as_text(found[0])
@@ -273,13 +278,24 @@ class ReplyReader:
         if self._steps is None:
             return ()
         found = self._steps.find(body)
-        if not found:
+        if not found and not self._has_steps:
             raise _WrongPath(f"has no steps at {self._steps.text}; it has {structure_of(body)}")
+        self._has_steps = True
+        if not found:
+            return ()
         if self._steps.has_many:
             return tuple(found)
         if found[0] is None:
             return ()
         return tuple(found[0]) if isinstance(found[0], list) else (found[0],)
+
+    def _read_usage(self, body: object) -> Usage:
+        found = {name: values for name, path in self._usage.items() if (values := path.find(body))}
+        if self._usage and not found and not self._has_usage:
+            paths = " and ".join(path.text for path in self._usage.values())
+            raise _WrongPath(f"has no usage at {paths}; it has {structure_of(body)}")
+        self._has_usage = True
+        return Usage(**{name: _count(values[0]) for name, values in found.items()})
 
     def _read_session(self, body: object) -> str:
         if self.session is None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -14,8 +14,8 @@ SYSTEM, REPLY_FORMAT, MAX_TOKENS, THINKING = "system", "reply_format", "max_toke
 
 _STATUSES = frozenset({200, 400, 404, 405, 415, 422, 500, 501})
 """Gateways answer 404, 405 and 500 where their upstream answers 400, and 200 with an error inside."""
-_FATAL_FAILURES = frozenset({"content_filtered", "payment_required", "rate_limited", "unauthorized"})
-"""Failures of texts and accounts, whatever words their messages have."""
+_FATAL_FAILURES = frozenset({"answer_truncated", "content_filtered", "payment_required", "rate_limited", "unauthorized"})
+"""Failures of texts and accounts, regardless of the words of their messages."""
 _FATAL_CODES = frozenset(
     {
         "content_filter",
@@ -35,28 +35,34 @@ _REJECTING_CODES = frozenset(
 )
 _UNREAD = frozenset({"input", "url", "ctx", "failed_generation", "id", "request_id", "requestId", "object"})
 """Members of errors that quote the request or identify it."""
-_NO_NAMES = frozenset({"", "none", "null"})
+_NO_NAMES = frozenset({"", "none", "null", "body", "validation_error", "__root__"})
 """How some gateways write that no member is named."""
 _MAX_CHARACTERS, _MAX_DEPTH, _MAX_ITEMS = 4_000, 8, 20
 
 _REJECTED = re.compile(
-    r"unsupported|(?:n[o']t|no longer|cannot|never) (?:yet |currently )?(?:be )?"
-    r"(?:support|permit|allow|enabl|implement|availab|compatib|accept|work)"
-    r"|deprecat|unrecogni[sz]ed|unknown (?:name|field|parameter|argument|member|variant)"
-    r"|unexpected (?:keyword|field|argument|parameter)"
-    r"|extra (?:inputs|fields)|extraneous|additional propert|unavailable|can ?not (?:both )?be|can't be|may not be|may only be"
-    r"|\bremove\b"
+    r"unsupported|(?:n[o'\u2019]t|no longer|cannot|never) (?:yet |currently )?(?:be )?(?:an? )?"
+    r"(?:support|permit|allow|enabl|implement|availab|compatib|accept|work|valid\b|known|recogni[sz]ed|applicable)"
+    r"|deprecat|unrecogni[sz]ed|unknown (?:name|field|parameter|argument|member|variant|key|property|option)"
+    r"|unexpected (?:keyword|field|argument|parameter|property|key|role|message role)"
+    r"|extra (?:inputs|fields)|extraneous|additional propert|unavailable"
+    r"|can ?not (?:both )?be|can['\u2019]t be|may not be|may only be"
+    r"|(?:cannot|can['\u2019]t|must not|do not|don['\u2019]t) (?:set|send|use|pass|specify|include|provide|change|customi[sz]e)"
+    r"|must (?:not )?be (?:set to|omitted|unset|left|removed|absent|empty|null)"
+    r"|\b(?:remove|removed|omit|disabled|disallowed|forbidden)\b"
+    r"|has no effect|incompatible|mutually exclusive|can ?not both|only one of|\bfixed (?:at|to)\b"
+    r"|does not match any of the expected|不支持|非法"
     r"|\bonly (?:the default|works|supports?|accepts?|\d|user and assistant)|must alternate|enabled only|\bis invalid\b"
     r"|invalid (?:parameter|argument|schema)|no endpoints found that support|or unset\b",
     re.IGNORECASE,
 )
 _OUT_OF_RANGE = re.compile(
-    r"(?:below|above) (?:the )?(?:minimum|maximum)|choose a value between|must be between|expected a value", re.IGNORECASE
+    r"(?:below|above) (?:the )?(?:minimum|maximum)|(?:value|number) between|must be between|expected a value|out of range",
+    re.IGNORECASE,
 )
 """Values out of range: the user's mistake, which must not be dropped in silence."""
 _WRONG_VALUE = re.compile(
     rf"{_OUT_OF_RANGE.pattern}|(?:must|should|has to|needs to) be\b|\brange\b|positive|(?:greater|less|lower|higher) than"
-    r"|at (?:least|most)|invalid",
+    r"|at (?:least|most)|invalid|satisfy constraint",
     re.IGNORECASE,
 )
 """The same in words that can also reject a parameter; they count only for a value that assay chose."""
@@ -65,20 +71,24 @@ _LIMITED = re.compile(
     re.IGNORECASE,
 )
 _TOO_LOW = re.compile(
-    r"below (?:the )?minimum|(?<!supported range )at least|(?:greater|higher) than|too (?:small|low)|positive|>= ?\d", re.IGNORECASE
+    r"below (?:the )?minimum|(?<!supported range )at least|(?:greater|higher) than|too (?:small|low)|positive|>= ?\d"
+    r"|with (?:a )?higher|limit was reached",
+    re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?:[,_]\d{3})+(?![\w-])|(?<![\w.-])\d{1,12}(?![\w-])")
 _STATUS = re.compile(r"\b(?:code|status|error|http)\W{0,4}[1-5]\d\d\b", re.IGNORECASE)
 _EXCEEDED = re.compile(r"\d > (\d{1,12})")
 _EXCLUSIVE = re.compile(r"(\d{1,12}) \(exclusive\)", re.IGNORECASE)
 _LISTED = re.compile(r"parameters?:? [\[{]([^\]}]{1,500})[\]}]", re.IGNORECASE)
-_BOTH = re.compile(r"can ?not both|cannot be (?:used|set|specified) together|only one of", re.IGNORECASE)
+_BOTH = re.compile(r"can ?not both|cannot be (?:used|set|specified) together|only one of|when using greedy", re.IGNORECASE)
 _OVERFLOW = re.compile(
     r"(?P<input1>\d{1,9}) \+ (?P<limit1>\d{1,9}) > (?P<context1>\d{1,9})"
     r"|\((?P<limit2>\d{1,9}) > (?P<context2>\d{1,9}) - (?P<input2>\d{1,9})\)"
     r"|<= (?P<context3>\d{1,9})\. Given: (?P<input3>\d{1,9}) `inputs` tokens and (?P<limit3>\d{1,9}) `max_new_tokens`"
     r"|context length is (?P<context4>\d{1,9}) tokens\D{1,60}\d{1,9} tokens"
-    r" \((?P<input4>\d{1,9}) in the messages, (?P<limit4>\d{1,9}) in the completion\)"
+    r" \((?P<input4>\d{1,9}) (?:in the messages|of text input), (?P<limit4>\d{1,9}) in the (?:completion|output)\)"
+    r"|context length is (?P<context5>\d{1,9}) tokens\D{1,60}(?P<limit5>\d{1,9}) output tokens and your prompt contains"
+    r" (?:at least )?(?P<input5>\d{1,9}) input tokens"
 )
 """A request whose input and output limit together exceed the context: `... exceed context limit: 199000 + 64000 > 200000`."""
 _CONTEXT = re.compile(
@@ -86,38 +96,44 @@ _CONTEXT = re.compile(
     r"|reduce the length|input token count",
     re.IGNORECASE,
 )
-"""Requests that are too long, whatever their parameters."""
+"""Requests that are too long, regardless of their parameters."""
 _MIN_LIMIT = 64
 """A smaller number in a rejection of an output limit is not the model's maximum."""
 _INSTEAD = r"(?:\buse\b|\btry\b|replaced? (?:by|with)|in favou?r of)[^.]{0,60}?"
 _ROLE = re.compile(
-    r"messages\[\d+\]\.role|(?:system|developer)[`'\"]? (?:role|message|instruction|prompt)|'(?:system|developer)' with this model"
-    r"|unknown variant `(?:system|developer)`|only user and assistant roles|roles must alternate",
+    r"messages\W\d+\W*(?:\w+\.)?role|(?:system|developer)[`'\"]? (?:role|message|instruction|prompt)"
+    r"|system[_ ]?instruction|^(?:\w+\.)*system$|(?:^|: )system: "
+    r"|'(?:system|developer)' with this model|role [`'\"]?(?:system|developer)\b|(?:unexpected|unknown|invalid) message role"
+    r"|unknown variant `(?:system|developer)`|Input tag '(?:system|developer)'|only user and assistant roles|roles must alternate",
     re.IGNORECASE,
 )
+_FORM = (
+    r"response[_ ]?format|response[_ ]?(?:json[_ ]?)?schema|response[_ ]?mime[_ ]?type|json[_ ](?:schema|object)|text\.?format"
+    r"|output[_ ]?(?:format|config)(?!\.effort)|tool[_ ]choice|contain the word '?json"
+    r"|(?:specified|provided|invalid|unsupported|this|your) (?:json )?schema|schema (?:is|produces|in format)\b"
+    r"|\bgrammar\b|(?:guided|constrained) (?:decoding|generation|json)"
+)
 _WORDS: dict[str, str] = {
-    REPLY_FORMAT: r"response[ _]?format|response[ _]?(?:json[ _]?)?schema|response[ _]?mime[ _]?type|json[ _](?:mode|schema|object)"
-    r"|structured[ _]outputs?|output[ _](?:format|config)|text\.?format|tool[ _]?(?:choice|use)|tools\b|controlled generation"
-    r"|contain the word '?json",
+    REPLY_FORMAT: rf"{_FORM}|json[ _]mode|structured[ _]outputs?|tool[ _]?(?:choice|use)|tools\b|controlled generation"
+    r"|function[ _]?(?:call|declaration|tool)|tool[ _]?(?:config|calling)",
     "presence_penalty": r"presence[ _]?penalty|\bpenalty",
     "frequency_penalty": r"frequency[ _]?penalty|\bpenalty",
-    "reasoning_effort": r"reasoning[ _.]?effort|\beffort\b|\breasoning\b|output_config(?!\.format)",
-    THINKING: r"thinking[ _]?(?:budget|config|level)|budget[ _]?tokens|\bthinking\b|\bbudget\b",
+    "reasoning_effort": r"reasoning[ _.]?effort|\beffort\b|(?<![\w-])reasoning(?![\w-])|output_config(?!\.format)",
+    THINKING: r"thinking[ _]?(?:budget|config|level)|budget[ _]?tokens|(?<![\w-])thinking(?![\w-])|\bbudget\b",
     "seed": r"\bseed\b|random_?seed",
+    "temperature": r"greedy sampling",
+    "stop": r"stop[ _-]?(?:sequence|word|string)s?",
     MAX_TOKENS: r"max(?:imum)?[ _]?(?:completion[ _]?|output[ _]?|new[ _]?)?tokens|maximum tokens|(?:completion|output) tokens",
 }
 """What messages call a parameter besides its names in requests."""
-_THINKING_EFFORT = r"|support thinking|\bthinking (?:is|was) |\bthink value\b"
+_THINKING_EFFORT = r"|support thinking|thinking[ _]?level|\bthinking (?:is|was) |\bthink value\b"
 """Further words for an effort, where no budget is sent that they could mean."""
-_FORMAT = re.compile(
-    r"response[_ ]?format|response[_ ]?(?:json[_ ]?)?schema|response[_ ]?mime[_ ]?type|json_(?:schema|object)"
-    r"|output_(?:format|config)|text\.?format|tool_choice|contain the word '?json",
-    re.IGNORECASE,
-)
-"""Exact names of the form of a reply. assay chooses the form, so that whatever an error says of one, the next form is tried."""
+_FORMAT = re.compile(_FORM, re.IGNORECASE)
+"""Names of the form of a reply. assay chooses the form, so that the next form is tried after any error about one."""
 _PYDANTIC = re.compile(r"\{'type': '(\w{1,60})', 'loc': \(([^)]{0,300})\), 'msg': (?:'([^']{0,300})'|\"([^\"]{0,300})\")")
 """Errors of pydantic, which some servers write into a message as Python prints them."""
 _QUOTES = tuple("'\"`[")
+_BEFORE_NAME = r"(?:['\"`\[.]|\b(?:parameter|field|argument|property|member|key|name|supplied)s?:? )"
 _QUOTED_WORDS = 4
 """So many words in a row that are in the request's texts too are taken for a quotation of them."""
 
@@ -183,68 +199,101 @@ def rejected_parameters(error: RejectionError, request: RejectedRequest) -> list
 
 def _rejected(error: RejectionError, request: RejectedRequest) -> list[str]:
     is_rejecting = _REJECTED.search(error.text) is not None or bool(error.codes & _REJECTING_CODES)
-    if request.has_system and is_rejecting and any(_ROLE.search(text) for text in (error.text, *error.fields)):
+    if request.has_system and (any(map(_ROLE.search, error.fields)) or (is_rejecting and _ROLE.search(error.text))):
         return [SYSTEM]
     if overflow_in(error) is not None:
         return [MAX_TOKENS] if MAX_TOKENS in request.names else []
     if _CONTEXT.search(error.text):
         return []
     patterns = _patterns(request)
-    if error.fields:
-        # The words may quote parameters that are not at fault, so that only what the structured members name counts.
-        named = [
-            name
-            for name, pattern in patterns.items()
-            if any(_last(field) == request.names.get(name) or re.search(pattern, field, re.IGNORECASE) for field in error.fields)
-        ]
-        if not named and REPLY_FORMAT in patterns and re.search("contain the word '?json", error.text, re.IGNORECASE):
-            named = [REPLY_FORMAT]
-    else:
+    named = [name for name, pattern in patterns.items() if _is_in_fields(pattern, error.fields, request.names.get(name))]
+    if not named and REPLY_FORMAT in patterns and re.search("contain the word '?json", error.text, re.IGNORECASE):
+        named = [REPLY_FORMAT]
+    # The words may quote parameters that are not at fault, so that a structured member that they are about excludes the rest.
+    if not named and not any(field in error.text for field in error.fields):
         named = _named_in(error.text, patterns, explicit=request.explicit)
-    return [name for name in named if _is_rejected(name, error, request, is_rejecting=is_rejecting)]
+    return [name for name in named if _is_rejected(name, error, request, patterns[name], is_rejecting=is_rejecting)]
 
 
-def _is_rejected(name: str, error: RejectionError, request: RejectedRequest, *, is_rejecting: bool) -> bool:
+def _is_in_fields(pattern: "_NamePattern", fields: Sequence[str], sent: str | None) -> bool:
+    """Tell whether structured members name a parameter."""
+    return any(_last(field) == sent or pattern.search(field) for field in fields)
+
+
+def _is_rejected(
+    name: str, error: RejectionError, request: RejectedRequest, pattern: "_NamePattern", *, is_rejecting: bool
+) -> bool:
     """Tell a rejection from a value that the user must correct."""
     if name == MAX_TOKENS:
         is_limited = _LIMITED.search(error.text) is not None and not _TOO_LOW.search(error.text)
         return is_limited or (is_rejecting and not _OUT_OF_RANGE.search(error.text))
     if name == REPLY_FORMAT and any(_FORMAT.search(text) for text in (error.text, *error.fields)):
         return True
-    if name not in request.explicit and _WRONG_VALUE.search(error.text):
-        # A preference of ours, such as temperature 0, is left out for whatever reason it is rejected.
+    if name not in request.explicit and (_WRONG_VALUE.search(error.text) or error.fields or pattern.is_name_in(error.text)):
+        # A preference of ours, such as temperature 0, is left out when it is rejected for any reason.
         return True
     return is_rejecting and not _OUT_OF_RANGE.search(error.text)
 
 
-def _patterns(request: RejectedRequest) -> dict[str, str]:
-    """Build the pattern of each parameter's names in messages."""
-    patterns = {REPLY_FORMAT: _WORDS[REPLY_FORMAT]} if request.has_format else {}
+class _NamePattern(msgspec.Struct, frozen=True):
+    """Pattern of one parameter in messages: its names in requests, and what else messages call it."""
+
+    exact: str
+    words: str = ""
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Find the parameter, by its names before other words, which can also be circumstances or part of a model's name."""
+        found = re.search(self.exact, text, re.IGNORECASE) if self.exact else None
+        return found or (re.search(self.words, text, re.IGNORECASE) if self.words else None)
+
+    def is_exact(self, match: re.Match[str]) -> bool:
+        """Tell whether a match is one of the names."""
+        return match.re.pattern == self.exact
+
+    def is_name_in(self, text: str) -> bool:
+        """Tell whether a name stands as one: in quotation marks, before a colon or an equals sign, or after `parameter`."""
+        return (
+            bool(self.exact)
+            and re.search(rf"{_BEFORE_NAME}(?:{self.exact})|(?:{self.exact}) ?[:=]", text, re.IGNORECASE) is not None
+        )
+
+
+def _patterns(request: RejectedRequest) -> dict[str, _NamePattern]:
+    """Build the pattern of each parameter in messages."""
+    patterns = {REPLY_FORMAT: _NamePattern("", _WORDS[REPLY_FORMAT])} if request.has_format else {}
     for name, sent in request.names.items():
         is_word = name not in ModelParameters.__struct_fields__ and sent.isalpha() and sent.islower()
-        patterns[name] = _as_name(sent) if is_word else f"{_spelled(sent)}|{_WORDS.get(name) or _spelled(name)}"
-    if "reasoning_effort" in patterns and THINKING not in patterns:
-        patterns["reasoning_effort"] += _THINKING_EFFORT
+        exact = _as_name(sent) if is_word else "|".join(dict.fromkeys((_spelled(sent), _spelled(name))))
+        words = _WORDS.get(name, "")
+        if name == "reasoning_effort" and THINKING not in request.names:
+            words += _THINKING_EFFORT
+        patterns[name] = _NamePattern(exact, words)
     return patterns
 
 
 def _as_name(member: str) -> str:
     """Build a pattern for a member of the user's own, which may be a common word: only where it stands as a name."""
-    return rf"(?:['\"`\[.]|\b(?:parameter|field|argument|property|member|key|name)s?:? ){re.escape(member)}(?![A-Za-z0-9_-])"
+    word = rf"{re.escape(member)}(?![A-Za-z0-9_-])"
+    return rf"{_BEFORE_NAME}{word}|(?:^|[:;(] ){word}(?=:)|: {word}(?=[,.;]|$)"
 
 
 def _last(field: str) -> str:
     return field.rpartition(".")[2]
 
 
-def _named_in(text: str, patterns: Mapping[str, str], *, explicit: AbstractSet[str]) -> list[str]:
+def _named_in(text: str, patterns: Mapping[str, _NamePattern], *, explicit: AbstractSet[str]) -> list[str]:
     """List what a message names: a whole list, or the first, since others stand there as advice or as circumstances."""
-    found = {name: match for name, pattern in patterns.items() if (match := re.search(pattern, text, re.IGNORECASE))}
-    # What stands in quotation marks is the subject of the sentence, wherever it stands.
-    named = sorted(found, key=lambda name: (not _is_quoted(text, found[name]), found[name].start()))
+    found = {name: match for name, pattern in patterns.items() if (match := pattern.search(text))}
+
+    def rank(name: str) -> tuple[bool, bool, int]:
+        # The quoted words are the subject of the sentence, wherever it stands.
+        match = found[name]
+        return not _is_quoted(text, match), name != REPLY_FORMAT and not patterns[name].is_exact(match), match.start()
+
+    named = sorted(found, key=rank)
     listed = _LISTED.search(text)
     if listed:
-        return [name for name in named if re.search(patterns[name], listed[1], re.IGNORECASE)]
+        return [name for name in named if patterns[name].search(listed[1])]
     if _BOTH.search(text):
         # What the user set stays.
         named.sort(key=lambda name: name in explicit)
@@ -320,16 +369,25 @@ class _ErrorCollector:
         if name == "param" and isinstance(member, str):
             self._fields += [member] if member.lower() not in _NO_NAMES else []
         elif name == "loc" and isinstance(member, list) and member:
-            self._fields.append(str(member[-1]))
+            self._fields += _location(map(str, member[:_MAX_ITEMS]))
         elif name in ("code", "type", "status") and isinstance(member, str):
-            self._codes.add(member)
+            self._codes.add(member.lower())
+        elif name == "errors" and isinstance(member, dict):
+            for field, said in list(member.items())[:_MAX_ITEMS]:
+                self._collect_item({"loc": [field], "msg": said}, depth=depth + 1)
         elif name not in _UNREAD:
             self.collect(member, depth=depth)
 
 
 def _pydantic_error(match: re.Match[str]) -> RejectionError:
-    location = re.findall(r"'([^']+)'", match[2])
-    return RejectionError(match[3] or match[4] or "", tuple(location[-1:]), frozenset({match[1]}))
+    location = (part.strip(" '") for part in match[2].split(","))
+    return RejectionError(match[3] or match[4] or "", _location(location), frozenset({match[1]}))
+
+
+def _location(parts: Iterable[str]) -> tuple[str, ...]:
+    """Join the parts of a location in a request into one name, such as `messages.0.role`; none for the request as a whole."""
+    named = ".".join(part for part in parts if part.lower() not in _NO_NAMES)
+    return (named,) if named else ()
 
 
 def _nested(text: str) -> object:
@@ -378,6 +436,6 @@ def overflow_in(error: RejectionError) -> ContextOverflow | None:
     match = _OVERFLOW.search(error.text)
     if match is None:
         return None
-    number = next(number for number in range(1, 5) if match[f"input{number}"])
+    number = next(number for number in range(1, 6) if match[f"input{number}"])
     overflow = ContextOverflow(*(int(match[f"{name}{number}"]) for name in ("input", "limit", "context")))
     return overflow if overflow.input < overflow.context else None

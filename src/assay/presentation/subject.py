@@ -43,7 +43,7 @@ _SHORT = {AUDIENCES["candidate_and_judge"]: "sent"}
 GRADER_CALL = "grader"
 """Call of a grader of one's own, which stands among those of judges."""
 _FORMS = {"reply_format": "reply format", "system": "instructions as"}
-"""Adjustments of the form of requests, which are no parameters."""
+"""Adjustments of the form of requests, which are not parameters."""
 _LIMIT_ORIGINS: dict[LimitOrigin, str] = {
     "user": "as set",
     "provider": "the model's maximum as its provider states it",

@@ -216,10 +216,15 @@ class PublishedRun:
     def lines_at(self, name: str, kind: type[T], offsets: Iterable[int]) -> Iterator[T]:
         """Read the lines of a JSONL artifact at these byte offsets only; raises as `typed_lines` does."""
         path, decode = self.artifact(name), msgspec.json.Decoder(kind).decode
+        return (decoded_as(decode, line, path) for line in self.raw_lines_at(name, offsets))
+
+    def raw_lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[bytes]:
+        """Read the undecoded lines of a JSONL artifact at these byte offsets; raises RunNotFound as `lines` does."""
+        path = self.artifact(name)
         with disk_errors(path), path.open("rb") as file:
             for offset in offsets:
                 file.seek(offset)
-                yield decoded_as(decode, file.readline(), path)
+                yield file.readline().removesuffix(b"\n")
 
     def span(self, name: str, start: int, size: int) -> bytes:
         """Read a part of an artifact; raises RunNotFound as `lines` does, StoreUnavailable when the file has become shorter."""
@@ -285,7 +290,7 @@ def open_run_folder(path: Path) -> PublishedRun:
     """Open a published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
     members = decoded(read_manifest(path), path / MANIFEST)
     if not isinstance(members, dict):
-        raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is no object')
+        raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is not an object')
     return PublishedRun(path, members)
 
 

@@ -35,7 +35,7 @@ def found(result: Result, area: str) -> dict[str, Any]:
 def provider(url: str, **variables: str) -> DoctorCheck:
     """What is said of OpenAI at an address."""
     environ: Mapping[str, str] = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, **variables}
-    (check,) = [check for check in api.examine_place("runs", environ=environ) if check.area == "providers"]
+    (check,) = [check for check in api.check_installation("runs", environ=environ) if check.area == "providers"]
     return check
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import api
@@ -236,6 +237,43 @@ def test_a_page_of_html_is_described_with_what_to_set() -> None:
     assert not probe.is_well
 
 
+def test_the_system_prompt_of_the_run_is_sent_since_its_role_may_be_rejected() -> None:
+    def refuse(asked: Asked) -> Said:
+        if asked.body is None or asked.body["messages"][0]["role"] != "system":
+            return openai(asked)
+        return Said({"error": {"message": "System role not supported"}}, status=400)
+
+    (probe,) = probed(refuse, system_prompt="Be brief.")
+    assert "the role of the instructions is refused: they are sent in the role 'developer'" in checks(probe)["parameters"].says
+
+
+def test_an_endpoint_of_the_users_own_has_neither_models_nor_parameters() -> None:
+    with vendor(lambda _: Said({"text": "4"})) as (url, _):
+        provider = provider_of("http", url, body={"q": "{{prompt}}"}, answer="$.text")
+        (well,) = probes_of(plan_of(provider), environ={})
+        (wrong,) = probes_of(plan_of(msgspec.structs.replace(provider, answer="$.txt")), environ={})
+    assert list(checks(well)) == ["reachable", "key", "tokens", "price"]
+    assert "it has {text: text}" in checks(wrong)["reply"].says
+
+
+def test_a_login_page_of_an_endpoint_is_nothing_to_try_again_later() -> None:
+    page = Said("<html><title>Sign in</title></html>", headers={"Content-Type": "text/html"})
+    with vendor(lambda _: page) as (url, _):
+        (probe,) = probes_of(plan_of(provider_of("http", url, body={"q": "{{prompt}}"}, answer="$.text")), environ={})
+    assert ("login page" in checks(probe)["reply"].says, checks(probe)["reply"].hint) == (True, "")
+
+
+def test_a_proxy_that_can_read_the_key_is_named() -> None:
+    # The stub plays the proxy: it is asked for a host that does not exist.
+    with vendor(openai) as (url, asked):
+        provider = provider_of("openai", "http://models.invalid/v1", key_variable="TEST_KEY")
+        (probe,) = probes_of(plan_of(provider), environ={"TEST_KEY": KEY, "http_proxy": url})
+        (direct,) = probes_of(plan_of(provider_of("openai", f"{url}/v1", key_variable="TEST_KEY")), environ={"TEST_KEY": KEY})
+    assert asked[0].path.startswith("http://models.invalid/v1/")
+    assert checks(probe)["key"].says == "accepted; the proxy 127.0.0.1 can read it"
+    assert checks(direct)["key"].says == "accepted"
+
+
 def test_a_redirect_is_described_and_no_key_follows_it() -> None:
     with vendor(openai) as (other, asked):
         target = other.replace("127.0.0.1", "localhost")
@@ -305,5 +343,5 @@ def test_a_notebook_with_a_running_loop_can_probe(tmp_path: Path) -> None:
 def test_doctor_says_how_many_models_a_provider_lists() -> None:
     with vendor(openai) as (url, _):
         environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
-        (check,) = [check for check in api.examine_place("runs", environ=environ) if check.area == "providers"]
+        (check,) = [check for check in api.check_installation("runs", environ=environ) if check.area == "providers"]
     assert (check.standing, check.says.split(" · ")[1:]) == ("ok", ["accepts the key", "lists 2 models"])

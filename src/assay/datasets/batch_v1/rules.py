@@ -63,7 +63,7 @@ _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-
 _MAY_BE_CONTROL_ESCAPE = re.compile(rb"\\(?<![^\\]\\\\)(?:[bf]|u00)")
 """Not in `C:\\\\bin`, where the backslash is itself escaped; longer runs of backslashes are in doubt."""
 _C1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
-_MOST_GROWTH = 6 * 4
+_MAX_GROWTH = 6 * 4
 """A text of n characters is at most this many times n canonical bytes: 1e20 grows to 21 digits, a character to 4 bytes."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -198,7 +198,7 @@ class CheckedRecord:
         else:
             _check_one_line_texts(self.found, self.value, path)
         # A short record cannot grow beyond the limit, and writing it canonically costs as much as parsing it.
-        if text is None or len(text) * _MOST_GROWTH > MAX_RECORD_BYTES:
+        if text is None or len(text) * _MAX_GROWTH > MAX_RECORD_BYTES:
             size = len(self.canonical)
             if size > MAX_RECORD_BYTES:
                 _too_large(self.found, path, f"{size:,}", MAX_RECORD_BYTES)
@@ -341,7 +341,7 @@ def check_metadata(found: FindingList, value: object, path: Path, *, limit: int)
 def _may_exceed(members: Mapping[str, object], limit: int) -> bool:
     """Return whether the canonical bytes may exceed the limit; orjson is quick and off by a few digits of a number at most."""
     try:
-        return len(orjson.dumps(members)) * _MOST_GROWTH > limit
+        return len(orjson.dumps(members)) * _MAX_GROWTH > limit
     except orjson.JSONEncodeError:
         return True
 

@@ -410,7 +410,7 @@ def check_ids(turns: Sequence[object], config: ValidationConfig) -> Iterator[Fin
                 "Duplicate turn_ids",
                 path,
                 f"turn_id {shown_integer(turn_id)} was used before, by [{seen[digits]}]",
-                # Reported whatever check_turn_sequence says: ids are unique in any case.
+                # Reported regardless of what check_turn_sequence says: ids are unique in any case.
                 code="duplicate_record_id",
                 hint="give every turn an id of its own",
             )

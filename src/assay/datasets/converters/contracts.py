@@ -110,7 +110,7 @@ def _record(draft: RecordDraft, tally: ConversionCounts) -> Row:
         reason = f"{rules.MAX_TAGS} tags of 1 to {rules.MAX_TAG} characters are allowed; the rest is now in reference.{OTHER_TAGS}"
         tally.note("moved", reason, record_id=draft.record_id, path="tags")
     if not checked.is_normalized:
-        tally.note("changed", "text was brought into Unicode NFC", record_id=draft.record_id)
+        tally.note("changed", "text was normalized to Unicode NFC", record_id=draft.record_id)
     normalized: Row = checked.value
     return normalized
 

@@ -44,7 +44,7 @@ TASKS: dict[str, Task] = {"rubric_qa": "rubric", "reference_qa": "reference", "m
 _NEVER_NULL = frozenset(
     ("schema_version", "id", "dataset", "task_type", "prompt", "role", "content", "path", "title", "text", *TASK_FIELDS)
 )
-MOST_NAMED = 80
+MAX_NAMED = 80
 """Maximum number of choices that a hint names."""
 _MESSAGE = '{"role": "user", "content": "..."}'
 _ATTACHMENT = '{"path": "a/b.pdf"}'
@@ -301,7 +301,7 @@ def _check_choices(found: FindingList, members: Mapping[str, object]) -> None:
     if not correct:
         found.add("value_out_of_range", ("correct_choice_ids",), "correct_choice_ids is empty; at least one is needed")
     # Built once and cut: with many choices and many wrong ids the hints alone took quadratic time.
-    known = "" if ids is None else f"choices are {', '.join(islice(ids, MOST_NAMED))[:80]}"
+    known = "" if ids is None else f"choices are {', '.join(islice(ids, MAX_NAMED))[:80]}"
     for index, choice_id in enumerate(correct):
         path: Path = ("correct_choice_ids", index)
         text = string_at(found, choice_id, path)

@@ -21,10 +21,10 @@ _NUL = "\x00"
 _HOLDS_JSON = re.compile(r"\s*[\[{]")
 _LONGEST_NUMBER = 40
 """Characters of a text that may be a number in quotes."""
-MOST_GUESSES = 20
-MOST_CHARACTERS = 80
+MAX_GUESSES = 20
+MAX_CHARACTERS = 80
 """Of a word that is compared with others."""
-MOST_WORDS = 6
+MAX_WORDS = 6
 """Words that a hint names."""
 # batch_v1 forbids control characters without listing them: C0 without tab and line breaks, DEL and C1.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -203,7 +203,7 @@ def shown_integer(value: int) -> str:
 def word_at(found: FindingList, value: object, path: Path, *, words: Collection[str]) -> str | None:
     """Return the value as one of `words`, or report it with the nearest one and return None."""
     if type(value) is not str:
-        quoted = [f'"{word}"' for word in words] if len(words) <= MOST_WORDS else []
+        quoted = [f'"{word}"' for word in words] if len(words) <= MAX_WORDS else []
         found.wrong_type(path, "a string", value, like=" or ".join(filter(None, (", ".join(quoted[:-1]), *quoted[-1:]))))
         return None
     if value not in words:
@@ -226,20 +226,20 @@ def unknown_members(value: Mapping[str, object], known: Collection[str]) -> Iter
     unknown = (name for name in value if name not in known)
     for number, name in enumerate(unknown):
         # A guess costs 50 microseconds, and no user reads a hundred of them.
-        yield UnknownField(name, f"{short(name)} is not a known field", nearest(name, known) if number < MOST_GUESSES else "")
+        yield UnknownField(name, f"{short(name)} is not a known field", nearest(name, known) if number < MAX_GUESSES else "")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return `did you mean 'prompt'?`; empty without a similar word."""
     # difflib takes quadratic time in the length of the words.
-    close = _nearest(word[:MOST_CHARACTERS], tuple(known))
+    close = _nearest(word[:MAX_CHARACTERS], tuple(known))
     return f"did you mean {close!r}?" if close else ""
 
 
 def misspelling_hint(field: str, members: Iterable[str], known: Collection[str]) -> str:
     """Return `is it written as 'promt'?` for a missing field with a similar unknown member; empty otherwise."""
-    unknown = (name[:MOST_CHARACTERS] for name in members if name not in known)
-    close = _nearest(field, tuple(islice(unknown, MOST_GUESSES)))
+    unknown = (name[:MAX_CHARACTERS] for name in members if name not in known)
+    close = _nearest(field, tuple(islice(unknown, MAX_GUESSES)))
     return f"is it written as {close!r}?" if close else ""
 
 

@@ -154,7 +154,7 @@ MEASURES: tuple[Measure, ...] = ("pass_rate", "score")
 MAX_LEFT_OUT = 0.05
 """Share of the baseline's records that may be missing from a comparison without a warning."""
 NOTICEABLE_LOSS = 0.05
-"""A loss, as a share of the scale, that is worth a warning although it cannot be told from chance."""
+"""A loss, as a share of the scale, that is worth a warning although it may be chance."""
 _NAMES: dict[Measure, str] = {"pass_rate": "pass rate", "score": "mean score"}
 _SEVERITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "PASS", "IMPROVED")
 
@@ -258,7 +258,7 @@ def _word(findings: list[GateReason]) -> Word:
 
 
 def _thresholds(gates: Gates, summary: RecordMetrics) -> list[GateReason]:
-    """Missed thresholds fail the run; one that is met by luck, for all that the interval tells, is a warning."""
+    """Missed thresholds fail the run; one that may be met by chance, by its interval, is a warning."""
     texts = gate_texts(gates, summary)
     # Reasons of the run's own gate, so that the words are those of its report.
     missed = missed_gates(check_gates(gates, summary).reasons, texts)
@@ -286,7 +286,7 @@ def _incomplete(summary: RecordMetrics) -> list[GateReason]:
 def _difference(estimate: Estimate, demand: GateSpec, comparison: RunComparison) -> GateReason:
     name, interval = _NAMES[demand.measure], estimate.interval
     if interval is None:
-        # In absolute mode an unknown difference is no loss that was shown.
+        # In absolute mode an unknown difference is not a loss that was shown.
         return GateReason("WARNING", f"the {name} cannot be compared: {estimate.reason}", is_failure=demand.mode != "absolute")
     text, (before, after) = _levels(comparison, demand)
     change = text(estimate.value or 0.0, before=before, after=after)

@@ -72,7 +72,7 @@ class SliceDifference(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float | None
     """Of the passes: McNemar's, below 0.05 where their interval leaves out 0."""
     p_adjusted: float | None
-    """The same after Holm's correction for the number of slices looked at."""
+    """The same after Holm's correction for the number of slices tested."""
 
 
 class ExcludedRecords(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     """Records that both runs graded, with the same contents: every number below is over these."""
     n_clusters: int | None
-    """Groups of records that hang together; None where each stands for itself."""
+    """Clusters of records; None where each record is independent."""
     cluster: str
     """What makes the groups: a member of the metadata, `record` for samples of one record, or empty."""
     scale: str
@@ -100,7 +100,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     passes: Estimate
     scores: Estimate
     p_passes: float | None
-    """Below 0.05 where the interval leaves out 0, which decides; McNemar's exact test stands beside it."""
+    """Below 0.05 where the interval leaves out 0, which decides; McNemar's exact test is shown with it."""
     p_scores: float | None
     mcnemar: McNemar
     both_passed: int
@@ -256,7 +256,7 @@ class _ScoreField(msgspec.Struct, frozen=True):
 
 
 def _ruler(plans: tuple[Plan, Plan], pairs: Sequence[RecordPair]) -> _ScoreField:
-    """The profile that both runs have; else the scale that all scores share; else 0-1, to which they are brought."""
+    """The profile that both runs have; else the scale that all scores share; else 0-1, to which they are normalized."""
     first, second = plans
     profile = profile_of(first.profile, is_compat=first.compat)
     if profile is not None and (first.profile, first.compat) == (second.profile, second.compat):
@@ -360,7 +360,7 @@ class _Groups:
                         self.rows.setdefault(name, {}).setdefault(value, []).append(row)
 
     def _codes(self, labels: Sequence[str], pairs: Sequence[RecordPair]) -> Clusters | None:
-        """A number for each cluster; samples of one record hang together whether or not a key was given."""
+        """A number for each cluster; samples of one record are one cluster, with or without a key."""
         if not any(labels):
             samples = {(pair.before.prediction.dataset, pair.before.prediction.record_id) for pair in pairs}
             if len(samples) == len(pairs):

@@ -122,7 +122,7 @@ def _ruler(run: PublishedRun) -> str:
 
 
 def _why_not(run: PublishedRun, newest: PublishedRun, choice: TrendChoice) -> str:
-    """Why a run is no point of the trend; empty when it is one."""
+    """Why a run is not a point of the trend; empty when it is one."""
     if _candidate(run) != _candidate(newest):
         return "of other candidates"
     if is_derived(run):

@@ -445,7 +445,7 @@ class _CaseRunner:
         return self._record_call(call, reply, cost=route.cost(reply))
 
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
-        """Call the model; where it rejects a parameter, store what that taught and call it again at once, which is no attempt."""
+        """Call the model; where it rejects a parameter, store the reason and call it again at once, which is not an attempt."""
         for _ in range(MAX_NEGOTIATIONS):
             result = await self._try_parameters(call, route)
             if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):

@@ -158,7 +158,7 @@ class RecordArtifacts:
             raw_score=grade.raw_score if grade else None,
             scale=grade.scale if grade else None,
             passed=grade.passed if grade else None,
-            # A passed answer has no kind of failure, whatever its grader said.
+            # A passed answer has no kind of failure, regardless of what its grader said.
             label=None if grade and grade.passed else _label(self._outcome),
             justification=grade.justification if grade else None,
             evaluator=by.evaluator if by else None,

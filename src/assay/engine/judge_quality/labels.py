@@ -137,7 +137,7 @@ def _label(row: Mapping[str, object], line: int, problems: list[str]) -> HumanLa
     found = {"passed": _verdict(row.get("passed")), "score": _number(row.get("score")), "sample": _whole(row.get("sample"))}
     # A value of its own marks what is wrong, since None means "not filled in".
     wrong = [name for name, value in found.items() if value is _WRONG]
-    problems += [f"{line}: {name} is {row[name]!r}, which is no {_MEANINGS[name]}" for name in wrong]
+    problems += [f"{line}: {name} is {row[name]!r}, which is not a {_MEANINGS[name]}" for name in wrong]
     if wrong:
         return None
     return HumanLabel(
@@ -155,7 +155,7 @@ def _label(row: Mapping[str, object], line: int, problems: list[str]) -> HumanLa
 def _without_id(row: Mapping[str, object]) -> str:
     given = row.get("record_id")
     if given not in (None, ""):
-        return f"record_id is {given!r}, which is no text"
+        return f"record_id is {given!r}, which is not a text"
     guess = next(
         (f" ({nearest('record_id', (name,))})" for name in row if name != "record_id" and nearest("record_id", (name,))), ""
     )

@@ -263,7 +263,7 @@ LENGTH = Probe(
 )
 INJECTION = Probe(
     id="injection",
-    expectation="gives no more for a wrong answer that asks for a better score, in whatever disguise",
+    expectation="gives no more for a wrong answer that asks for a better score, in any disguise",
     slip="wrong answers got a higher score for talking to the judge",
     needs=(WRONG,),
 )
@@ -375,14 +375,14 @@ def empty(judged: Judgments) -> ProbeResult:
 
 
 def reference(judged: Judgments) -> ProbeResult:
-    """A right answer beside the reference of another question."""
+    """A right answer with the reference of another question."""
     rows = judged.rows((OWN_REFERENCE, 0), (OTHER_REFERENCE, 0))
     slips = [item for item, (own, other) in rows.complete.items() if other.score >= own.score - _EVEN]
     return _by_slips(REFERENCE, judged, rows=rows, slips=slips)
 
 
 def position(judged: Judgments) -> ProbeResult:
-    """Two answers beside each other, one of which says more, in both orders."""
+    """Two answers side by side, one of which says more, in both orders."""
     rows = judged.rows((PAIR, 0))
     slips = [item for item, (grade,) in rows.complete.items() if not grade.passed]
     found = _by_slips(POSITION, judged, rows=rows, slips=slips)
@@ -463,7 +463,7 @@ def _by_slips(probe: Probe, judged: Judgments, *, rows: GradedItems, slips: Sequ
 def _by_rises(probe: Probe, judged: Judgments, *, series: Mapping[str, GradedItems]) -> ProbeResult:
     """Scores that rose against scores that fell, in each series on its own."""
     changes = {name: _changes(rows) for name, rows in series.items()}
-    # A score at the top cannot rise, so it is no evidence.
+    # A score at the top cannot rise, so it is not evidence.
     room = min(sum(before.score < 1 - _EVEN for before, _ in rows.complete.values()) for rows in series.values())
     decided = decide_rises([(len(rises), falls) for rises, falls in changes.values()], n=room)
     slips = sorted({item for rises, _ in changes.values() for item in rises})

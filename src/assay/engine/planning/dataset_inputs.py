@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay.core import errors
 from assay.core.case import Attachment, Case, Task
@@ -19,11 +20,11 @@ from assay.core.issue import Path as Steps
 from assay.core.plan import DatasetPlan, PluginPlan
 from assay.core.plugin import Plugin, reopened
 from assay.core.report import ValidationReport
-from assay.core.settings import DatasetEntry, OnInvalid
+from assay.core.settings import ColumnSection, DatasetEntry, OnInvalid
 from assay.datasets import lines_of, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.dataset_paths import files_in, files_like, open_dataset, part_names, similar_file
-from assay.datasets.parsing.config import ReadOptions, ValidationConfig, changed_settings, load_config
+from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig, changed_settings, load_config
 from assay.datasets.parsing.source import Source, filled_lines
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.plugins import RequestPlugins
@@ -110,6 +111,11 @@ class DatasetInput(msgspec.Struct, frozen=True):
     """Cache of its attachments, shared by the datasets of a run."""
 
     @property
+    def is_table(self) -> bool:
+        """True if its records were made from the rows of a table."""
+        return self.plan.table is not UNSET
+
+    @property
     def broken(self) -> Collection[int]:
         """Sorted indexes of the invalid records; for conversation_v1, of conversations."""
         return self.report.broken
@@ -129,11 +135,15 @@ class RecordPreview(msgspec.Struct, frozen=True):
 
 
 def read_dataset(
-    path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None
+    path: Path,
+    contract: str | Plugin = "auto",
+    *,
+    config: ValidationConfig | None = None,
+    options: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> tuple[Source, ValidationReport]:
     """Open and validate the source at a path; raises SourceUnreadable and UsageProblem."""
     source = open_dataset(path)
-    return source, read(source, contract, config=config or ValidationConfig())
+    return source, read(source, contract, config=config or ValidationConfig(), options=options)
 
 
 def dataset_plan(source: Source, report: ValidationReport, *, name: str) -> DatasetPlan:
@@ -152,6 +162,7 @@ def dataset_plan(source: Source, report: ValidationReport, *, name: str) -> Data
         name=name,
         file=source.stored.file if source.stored else PurePath(source.name).name,
         fields={audience: dict(counts) for audience, counts in report.fields.items()},
+        table=UNSET if source.table is None else source.table.plan,
         **_own_words(report),
     )
 
@@ -166,7 +177,10 @@ def _own_words(report: ValidationReport) -> dict[str, Any]:
 def reread(plan: DatasetPlan, plugins: Sequence[PluginPlan] = ()) -> DatasetInput:
     """Open the dataset of an existing plan; raises UsageProblem when the file, or its contract's code, has changed."""
     contract = plan.contract if plan.contract in CONTRACTS else _contract_among(plugins, plan.contract)
-    source, report = read_dataset(Path(plan.path), contract, config=msgspec.convert(plan.validation, ValidationConfig))
+    # The columns that the plan has found, which a later version may find by other names.
+    options = ReadOptions() if plan.table is UNSET else ReadOptions(table=(plan.table.columns, plan.table.sheet))
+    config = msgspec.convert(plan.validation, ValidationConfig)
+    source, report = read_dataset(Path(plan.path), contract, config=config, options=options)
     # A run is over exactly the contents that it was planned with.
     if source.sha256() != plan.sha256:
         raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
@@ -230,6 +244,8 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
 def place_of(dataset: DatasetInput, index: int) -> str:
     """Return a record's location as people search for it."""
     path = shown_path(dataset.plan.path)
+    if dataset.source.table is not None:
+        return f"{path} row {dataset.source.table.row_of(index)}"
     contract = CONTRACTS.get(dataset.plan.contract)
     if contract is not None and contract.is_lines:
         lines = filled_lines(lines_of(dataset.source, dataset.plan.contract))
@@ -248,9 +264,12 @@ FAULTY_FILES = 10
 """Unusable files that are reported in full before further ones are only counted."""
 
 
-def on_invalid(wanted: OnInvalid | None, contract: str) -> OnInvalid:
-    """Return what happens to invalid records of a contract: as configured, or by default as is usual for it."""
-    skips = contract in CONTRACTS and CONTRACTS[contract].skips_invalid
+def on_invalid(wanted: OnInvalid | None, contract: str, *, is_table: bool = False) -> OnInvalid:
+    """Return what happens to invalid records of a contract: as configured, or by default as is usual for it.
+
+    A row of a table that cannot be a record is an invalid record among the others.
+    """
+    skips = is_table or (contract in CONTRACTS and CONTRACTS[contract].skips_invalid)
     return wanted or ("skip" if skips else "reject")
 
 
@@ -325,14 +344,14 @@ class DatasetReading:
             config = self._validation(path, entry)
             _check_name(place)
             source = open_dataset(place)
-            options = ReadOptions(interface=self._settings.interface)
+            options = ReadOptions(interface=self._settings.interface, table=self._table_options(entry))
             report = read(source, self._code.contract(path, entry, source), config=config, options=options)
         except (SourceUnreadable, UsageProblem) as problem:
             # A usage problem has a hint of its own; a missing file may be misspelt.
             hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
             self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)
             return
-        reason = self._refusal(report)
+        reason = self._refusal(report, is_table=source.table is not None)
         if report.contract is None or reason:
             self.refused.append(report)
             # The report is kept whole: HTTP answers and the pytest plugin list all its errors.
@@ -380,14 +399,19 @@ class DatasetReading:
                 self._settings.add(path, reason)
             self._settings.problems += errors
 
-    def _refusal(self, report: ValidationReport) -> str:
+    def _table_options(self, entry: DatasetEntry) -> tuple[ColumnSection, str]:
+        """Return the columns and the sheet of a table: its own, or those for all datasets."""
+        value = self._settings.value
+        return (value.columns if entry.columns is None else entry.columns, entry.sheet or value.sheet)
+
+    def _refusal(self, report: ValidationReport, *, is_table: bool) -> str:
         """Return why a dataset of a known contract cannot be used; empty when it can."""
         if report.contract is None:
             return ""
         if report.outcome == "rejected":
             return heading(f"'{shown_path(report.path)}' is not usable as {report.contract}")
         rejected = report.counts.rejected_records
-        if not rejected or on_invalid(self._settings.value.on_invalid, report.contract) == "skip":
+        if not rejected or on_invalid(self._settings.value.on_invalid, report.contract, is_table=is_table) == "skip":
             return ""
         ways = "correct them, or leave them out with on_invalid: skip (--on-invalid skip)"
         return heading(f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}")

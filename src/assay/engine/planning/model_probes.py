@@ -21,7 +21,7 @@ from assay.grading.judge_call import CandidateAnswer, JudgeCall, JudgeCallOption
 from assay.grading.verdict import FIVE_POINT, UnusableReply, read_verdict
 from assay.models import PRICES_HINT, asked_models, load_provider
 from assay.models.connectivity import REFUSED, ConnectivityResult, ask_for_models
-from assay.models.endpoint import endpoint_problems, provider_secrets
+from assay.models.endpoint import endpoint_problems, provider_secrets, unencrypted_proxy
 from assay.models.model_list import ListedModel, nearest_names
 from assay.models.negotiation import MAX_TOKENS, OMITTED, REPLY_FORMAT, SYSTEM, Negotiator
 from assay.models.prices import is_paid, tariff_of
@@ -56,9 +56,10 @@ class _Subject(msgspec.Struct, frozen=True):
     provider: ProviderPlan
     role: ProbeRole
     is_strict: bool
+    system_prompt: str
 
 
-class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+class _ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
     """What a model did with its request."""
 
     reply: Reply | None = None
@@ -89,22 +90,22 @@ def _subjects(plan: Plan) -> Iterator[_Subject]:
     providers = {provider.name: provider for provider in plan.providers}
     for model in asked_models(plan):
         role: ProbeRole = "judge" if model in plan.judges else "candidate"
-        yield _Subject(model, providers[model.provider], role, plan.strict_parameters is True)
+        yield _Subject(model, providers[model.provider], role, plan.strict_parameters is True, plan.system_prompt)
 
 
 async def _probe(subject: _Subject, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ModelProbe:
     row = PROVIDERS[subject.provider.kind]
     if row.is_repeatable or subject.provider.kind == FUNCTIONS:
-        # Rules, recordings and functions answer inside the process: there is nobody to ask, and code of the user's is not run.
-        return _result(subject, _Answer(), [ProbeCheck(subject="reachable", says="answers without a network; not called")])
+        # Rules, recordings and functions answer inside the process: there is no server to ask, and the user's code is not run.
+        return _result(subject, _ProbeReply(), [ProbeCheck(subject="reachable", says="answers without a network; not called")])
     problems = endpoint_problems(subject.provider, environ) if row.is_remote else []
     if problems:
-        return _result(subject, _Answer(), [_check("key", "problem", problems[0], "set it, or correct the run file")])
+        return _result(subject, _ProbeReply(), [_check("key", "problem", problems[0], "set it, or correct the run file")])
     answer = await _ask(subject, environ)
     return _result(subject, answer, list(_checks(subject, answer, listed, environ)))
 
 
-def _result(subject: _Subject, answer: _Answer, checks: Sequence[ProbeCheck]) -> ModelProbe:
+def _result(subject: _Subject, answer: _ProbeReply, checks: Sequence[ProbeCheck]) -> ModelProbe:
     return ModelProbe(
         name=subject.model.name,
         provider=subject.model.provider,
@@ -116,7 +117,7 @@ def _result(subject: _Subject, answer: _Answer, checks: Sequence[ProbeCheck]) ->
     )
 
 
-async def _ask(subject: _Subject, environ: Mapping[str, str]) -> _Answer:
+async def _ask(subject: _Subject, environ: Mapping[str, str]) -> _ProbeReply:
     """Send the request, again with other parameters as long as the provider names one that it refuses."""
     context = ProviderContext(provider=subject.provider, environ=environ)
     try:
@@ -127,10 +128,10 @@ async def _ask(subject: _Subject, environ: Mapping[str, str]) -> _Answer:
                 # As in a run, which stops at a refused setting instead of going on without it.
                 negotiator.is_strict = subject.is_strict
             reply, failure = await _answered(model, _request(subject), subject.provider.name)
-            return _Answer(reply=reply, failure=failure, negotiator=negotiator, exchange=exchange_of(model))
+            return _ProbeReply(reply=reply, failure=failure, negotiator=negotiator, exchange=exchange_of(model))
     except UsageProblem as problem:
         # A missing extra, or a local model that does not start.
-        return _Answer(failure=ModelFailure("internal_error", problem.message))
+        return _ProbeReply(failure=ModelFailure("internal_error", problem.message))
 
 
 async def _answered(model: Model, request: ModelRequest, provider: str) -> tuple[Reply | None, ModelFailure | None]:
@@ -157,7 +158,9 @@ async def _negotiated(model: Model, request: ModelRequest) -> Reply:
 def _request(subject: _Subject) -> ModelRequest:
     """Build the request: a question to a candidate, and to a judge the prompt and the schema of a run."""
     if subject.role == "candidate":
-        messages = (Message("user", _QUESTION),)
+        # The role of instructions may be rejected as a parameter may.
+        system = (Message("system", subject.system_prompt),) if subject.system_prompt else ()
+        messages = (*system, Message("user", _QUESTION))
         return ModelRequest(stage="candidate", call_id="candidate", model=subject.model.name, messages=messages)
     blocks = {"task": _QUESTION, "context": "", "rubric": "Is the answer right?", "reference": _ANSWER}
     question = JudgeQuestion(criterion="overall", template_id=TEMPLATE, blocks=blocks, shape=FIVE_POINT)
@@ -170,21 +173,24 @@ def _check(subject: ProbeSubject, standing: Standing, says: str, hint: str = "")
 
 
 def _checks(
-    subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, environ: Mapping[str, str]
+    subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None, environ: Mapping[str, str]
 ) -> Iterator[ProbeCheck]:
     """Say what the answer and the list of models show, in the order in which a user has to fix it."""
     failure = answer.failure
     yield _reachable(answer, listed)
     if failure is not None and failure.http_status is None and failure.code in _UNREACHED:
         return
-    # Everything below needs an answer, of whatever status.
+    # Everything below needs an answer, of any status.
     yield _key(subject, answer, listed, environ)
     if failure is None or failure.code not in _REFUSED_KEY:
-        yield _model(subject, answer, listed)
-        yield from _parameters(answer)
+        # An endpoint of the user's own knows neither models nor parameters.
+        if not PROVIDERS[subject.provider.kind].is_described:
+            yield _model(subject, answer, listed)
+            yield from _parameters(answer)
         if failure is None and subject.role == "judge":
             yield _schema(answer)
-        if failure is not None and failure.code not in ("not_found", "invalid_request", "parameter_refused"):
+        shown = () if PROVIDERS[subject.provider.kind].is_described else ("not_found", "invalid_request", "parameter_refused")
+        if failure is not None and failure.code not in shown:
             yield _check("reply", "problem", failure.message, _advice(failure))
     if answer.reply is not None:
         yield _tokens(answer.reply)
@@ -192,7 +198,7 @@ def _checks(
     yield from _retirement(subject, listed.models if listed else ())
 
 
-def _reachable(answer: _Answer, listed: ConnectivityResult | None) -> ProbeCheck:
+def _reachable(answer: _ProbeReply, listed: ConnectivityResult | None) -> ProbeCheck:
     failure = answer.failure
     if failure is not None and failure.http_status is None and failure.code in _UNREACHED:
         hint = listed.hint if listed is not None and listed.hint else "check the network, the address and the proxy settings"
@@ -205,20 +211,24 @@ def _reachable(answer: _Answer, listed: ConnectivityResult | None) -> ProbeCheck
     return _check("reachable", "ok", f"{listed.host} answers in {listed.seconds * 1000:,.0f} ms")
 
 
-def _key(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ProbeCheck:
+def _key(subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ProbeCheck:
     """Say whether the key is accepted: the model's own request decides, since some keys may use models but not list them."""
     failure = answer.failure
     variable = subject.provider.key_variable or "its key"
     if failure is not None and failure.code in _REFUSED_KEY:
-        return _check("key", "problem", failure.message, f"make a new key, or set {variable} to the right one")
+        is_sent = bool(provider_secrets(subject.provider, environ))
+        return _check("key", "problem", failure.message, f"make a new key, or set {variable} to the right one" if is_sent else "")
     if PROVIDERS[subject.provider.kind].is_remote and not provider_secrets(subject.provider, environ):
         return _check("key", "note", "none is sent")
     if failure is None or (listed is not None and listed.status and not listed.problem):
+        proxy = unencrypted_proxy(subject.provider, environ)
+        if proxy and PROVIDERS[subject.provider.kind].is_remote:
+            return _check("key", "note", f"accepted; the proxy {proxy} can read it", "use https, or add the host to NO_PROXY")
         return _check("key", "ok", "accepted")
     return _check("key", "note", "not known: the request failed for another reason")
 
 
-def _model(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None) -> ProbeCheck:
+def _model(subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None) -> ProbeCheck:
     wanted = subject.model.model
     models = listed.models if listed else ()
     # Names are compared here because the provider's own suggestion, if any, is only in its words.
@@ -238,7 +248,7 @@ def _model(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None
     return _check("model", "note", "not known: the request failed for another reason")
 
 
-def _parameters(answer: _Answer) -> Iterator[ProbeCheck]:
+def _parameters(answer: _ProbeReply) -> Iterator[ProbeCheck]:
     """Say what was sent, and then what was refused and how it is sent instead."""
     negotiator, failure = answer.negotiator, answer.failure
     if failure is not None and failure.is_refused_setting:
@@ -283,7 +293,7 @@ def _refused(adjustment: Adjustment) -> str:
     return f"{instead} ('{reason[:_MAX_REASON]}')" if reason else instead
 
 
-def _schema(answer: _Answer) -> ProbeCheck:
+def _schema(answer: _ProbeReply) -> ProbeCheck:
     """Say how the reply of a judge was requested, and whether a verdict could be read from it."""
     assert answer.reply is not None
     form = answer.negotiator.sent.reply_format if answer.negotiator else "plain"
@@ -291,7 +301,7 @@ def _schema(answer: _Answer) -> ProbeCheck:
     verdict = read_verdict(answer.reply.text, FIVE_POINT, answer=_ANSWER)
     if isinstance(verdict, UnusableReply):
         hint = "another judge, or a larger max_tokens: a reply that thinking has used up is cut off"
-        return _check("schema", "problem", f"requested {_FORMS[form]}; the reply is no verdict: {verdict.reason}", hint)
+        return _check("schema", "problem", f"requested {_FORMS[form]}; the reply is not a verdict: {verdict.reason}", hint)
     refused = answer.negotiator is not None and any(each.parameter == REPLY_FORMAT for each in answer.negotiator.adjustments)
     if refused:
         return _check("schema", "note", f"the JSON Schema is refused; the reply is requested {_FORMS[form]}, and a verdict is read")
@@ -303,7 +313,8 @@ def _advice(failure: ModelFailure) -> str:
         return "add credit to the account, or use another key"
     if failure.retry_after is not None:
         return f"try again in {failure.retry_after:g} s"
-    return "try again later" if failure.is_transient else ""
+    # What is no answer with the status of one is explained by the message itself.
+    return "try again later" if failure.is_transient and failure.http_status != 200 else ""
 
 
 def _tokens(reply: Reply) -> ProbeCheck:

@@ -1,9 +1,8 @@
 """Requests into plans: everything that can be known before the first call is checked here, and reported at once."""
 
 import hashlib
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, groupby
 from operator import attrgetter
@@ -55,7 +54,7 @@ from assay.engine.planning.tool_definitions import load_tools
 from assay.engine.planning.trajectories import recorded_calls
 from assay.engine.records.groups import NO_METADATA
 from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
-from assay.engine.storage.run_paths import check_target_free, folders_of
+from assay.engine.storage.run_paths import MAX_RUN_ID, check_target_free, folders_of, run_suffix
 from assay.grading.assignment import MethodKind
 from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
@@ -126,7 +125,7 @@ class ListedRecord(msgspec.Struct, frozen=True):
 
 
 class ListedRecords(msgspec.Struct, frozen=True):
-    """Selected records of a request, whatever its models."""
+    """Selected records of a request, regardless of its models."""
 
     records: tuple[ListedRecord, ...]
     """In the order of the run."""
@@ -135,7 +134,7 @@ class ListedRecords(msgspec.Struct, frozen=True):
 
 
 def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
-    """Return the valid records that a request selects, whatever its models; raises PlanProblems, SourceUnreadable."""
+    """Return the valid records that a request selects, regardless of its models; raises PlanProblems, SourceUnreadable."""
     planner = _Planner(MergedSettings(request), environ)
     planner.read_datasets()
     if planner.settings.problems:
@@ -428,10 +427,14 @@ class _Planner:
 
     def plans(self, suite: str, new_run_id: Callable[[], str]) -> tuple[Plan, ...]:
         """Return one plan for each candidate."""
-        wanted = self.settings.value.run.id
-        ids = candidate_run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
+        run = self.settings.value.run
+        ids, group = named_runs(run.id or "", self.candidates, new_run_id=new_run_id)
+        group = run.group or group
         self._check_places(ids)
-        plans = tuple(self._plan(run_id, candidate, suite=suite) for run_id, candidate in zip(ids, self.candidates, strict=True))
+        self._check_group(group, ids)
+        plans = tuple(
+            self._plan(run_id, candidate, suite=suite, group=group) for run_id, candidate in zip(ids, self.candidates, strict=True)
+        )
         reason = why_no_eval_run(plans[0]) if plans else ""
         self.notes += [f"no {EVAL_RESULTS}: {reason}"] if reason else []
         return plans
@@ -454,12 +457,24 @@ class _Planner:
             except (UsageProblem, StoreUnavailable) as problem:
                 self.settings.add(("run", "id"), f"{problem.message}; {problem.hint}")
 
-    def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str) -> Plan:
+    def _check_group(self, group: str, ids: Sequence[str]) -> None:
+        """Note a run that has the name of the group: commands take that run for the name."""
+        if not group:
+            return
+        with suppress(UsageProblem, StoreUnavailable):
+            if group in ids:
+                self.settings.add(("run", "group"), f"a run is called '{group}' too; choose another name for the group")
+            elif folders_of(self.runs_dir, group).exists:
+                self.notes.append(f"a run is called '{group}' too, so that the name is not that of the group of these runs")
+
+    def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str, group: str) -> Plan:
         value = self.settings.value
         gates, default_gates = self._gates()
         models = (candidate, *self.judges)
         graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
-        skips = any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+        skips = any(
+            on_invalid(value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip" for dataset in self.inputs
+        )
         # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
@@ -483,6 +498,7 @@ class _Planner:
             "batch": self._batch(),
             "cache_dir": self._cache_dir(),
             "suite": suite,
+            "group": group or msgspec.UNSET,
             "project": self.settings.project,
             "retention": self._retention(),
             "plugins": self.code.used_by(models),
@@ -517,7 +533,7 @@ class _Planner:
     # Records
 
     def rules(self) -> SelectionRules:
-        """Return the rules that select records, whatever the models are."""
+        """Return the rules that select records, regardless of the models."""
         value = self.settings.value
         is_recorded = self._source == "part_of_conversation" and not value.run.responses
         datasets = tuple(dataset.plan for dataset in self.inputs)
@@ -554,7 +570,7 @@ class _Planner:
 
     def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
         """Read every attachment before any call; when invalid records are skipped, an unreadable one costs only its own record."""
-        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract) == "skip"
+        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip"
         found = dataset.attachments.check(folder_of(dataset.plan), used)
         path = shown_path(dataset.plan.path)
         refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]
@@ -619,10 +635,24 @@ def _given(name: str) -> ModelPlan:
     return ModelPlan(name=name, provider="", model=name)
 
 
-def candidate_run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:
+def named_runs(wanted: str, candidates: Sequence[ModelPlan], *, new_run_id: Callable[[], str]) -> tuple[list[str], str]:
+    """Return the ids of the runs of a request, and the name of their group: their common beginning, or empty for one run."""
+    if len(candidates) == 1:
+        return [wanted or new_run_id()], ""
+    group = wanted or new_run_id()
+    # A name that was given is never shortened: a script that repeats it relies on the ids.
+    return candidate_run_ids(group, candidates, limit=None if wanted else MAX_RUN_ID), group
+
+
+def candidate_run_ids(wanted: str, candidates: Sequence[ModelPlan], *, limit: int | None = None) -> list[str]:
     """Return the run's id; several candidates share it as a prefix, and each id is distinct."""
     if len(candidates) == 1:
         return [wanted]
-    names = [re.sub(r"[^A-Za-z0-9_.-]+", "-", candidate.name).strip("-.") for candidate in candidates]
-    clash = len({name.lower() for name in names}) < len(names)
-    return [f"{wanted}-{f'{number}-' if clash else ''}{name}" for number, name in enumerate(names, 1)]
+    names = [run_suffix(candidate.name) for candidate in candidates]
+    # Cut where an id has no room for the names, which are then numbered.
+    room = None if limit is None else limit - len(wanted) - len(f"-{len(names)}-")
+    is_cut = room is not None and any(len(name) > room for name in names)
+    is_numbered = is_cut or not all(names) or len({name.lower() for name in names}) < len(names)
+    return [
+        "-".join(filter(None, (wanted, str(number) if is_numbered else "", name[:room]))) for number, name in enumerate(names, 1)
+    ]

@@ -89,7 +89,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("import", help=HELP, epilog=EPILOG)
 @click.argument("sources", nargs=-1, metavar="SOURCES...")
-@click.option("--from", "format", type=WordChoice(FORMATS), help="Source format.  [default: detected by content]")
+@click.option("--from", "format", type=WordChoice(FORMATS), metavar="FORMAT", help="Source format, one of those above.")
 @click.option("-o", "--output", metavar="DATASET", help="Write the questions, completely or not at all; - for standard output.")
 @click.option("--to", "contract", type=WordChoice(list(CONTRACTS)), help="Contract of the dataset.  [default: the one that fits]")
 @click.option("--responses", metavar="FILE", help="Write the answers as a file that `assay run --responses` takes.")

@@ -96,7 +96,7 @@ def demands(asserted: object, variables: Mapping[str, object], reading: ImportSt
 def _flat(asserted: object, reading: ImportState) -> Iterator[Row]:
     for assertion in asserted if isinstance(asserted, list) else []:
         if not isinstance(assertion, dict):
-            reading.leave_out("assert that is no object")
+            reading.leave_out("assert that is not an object")
         elif assertion.get("type") == _SET:
             reading.leave_out("assert-set as a group")
             yield from _flat(assertion.get("assert"), reading)
@@ -225,9 +225,9 @@ class ConfigFiles:
             return
         if path.suffix.lower() in _YAML:
             document = parse_yaml(self._bytes(path))
-            # A list with None stands for a file that is no list: one test is then reported as left out.
+            # A list with None stands for a file that is not a list: one test is then reported as left out.
             found = document.value if not document.flaws and isinstance(document.value, list) else [None]
-            self._reading.leave_out("test in a file that is no object", sum(not isinstance(test, dict) for test in found))
+            self._reading.leave_out("test in a file that is not an object", sum(not isinstance(test, dict) for test in found))
             yield from (test for test in found if isinstance(test, dict))
             return
         for line, row in read_source(path).lines:
@@ -260,7 +260,7 @@ class ConfigFiles:
             self._reading.leave_out("file:// outside of the config's folder")
         elif path.suffix.lower() not in endings:
             self._reading.leave_out(f"file:// of type {path.suffix or 'none'}")
-        # The size is checked before reading, and devices are no files.
+        # The size is checked before reading, and devices are not files.
         elif not path.is_file() or path.stat().st_size > limit:
             self._reading.leave_out("file:// that cannot be read")
         else:

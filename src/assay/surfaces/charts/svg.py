@@ -70,7 +70,7 @@ def round_step(span: float, count: int) -> float:
     """Return the round number nearest above a `count`-th of the span."""
     rough = span / max(count, 1)
     power = 10.0 ** floor(log10(rough))
-    # Sums of binary fractions end a bit beside the decimal that was meant.
+    # Sums of binary fractions end slightly off the decimal that was meant.
     return next(factor * power for factor in _ROUND_STEPS if factor * power >= rough * (1 - 1e-9))
 
 

@@ -101,7 +101,7 @@ def lost_terminal_ignored() -> Iterator[None]:
 
 def complain_of(error: AssayError) -> None:
     """Print an AssayError, with a line for each problem if it has several."""
-    # Several errors carry a list, and it is no part of their base class.
+    # Several errors carry a list, and it is not part of their base class.
     problems: Sequence[str] = getattr(error, "problems", ())
     if isinstance(error, ServerProblem):
         rest = [f"and {len(problems) - MAX_PROBLEMS:,} more"] if len(problems) > MAX_PROBLEMS else []

@@ -114,7 +114,7 @@ class Sheet:
             self._page.write_string(0, place, column.name, self._sheets.header)
 
     def write(self, row: Mapping[str, object]) -> None:
-        """One more row; members that are no column are left to other sheets."""
+        """One more row; members without a column are left to other sheets."""
         self._row += 1
         # Excel opens no sheet with more rows than that, so the rest goes on another of the same columns.
         if self._row == self._sheets.sheet_rows:

@@ -48,7 +48,7 @@ class JudgeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgesPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Everybody who judges here."""
+    """List of all judges."""
 
     rows: tuple[JudgeRow, ...]
     problems: tuple[str, ...]

@@ -270,7 +270,7 @@ def escaped(text: str) -> Markup:
 
 
 def _breakable(text: str) -> Markup:
-    """Return a text, escaped, with places where a line may end in what has no blanks; they are no part of what is copied."""
+    """Return a text, escaped, with places where a line may end in what has no blanks; they are not part of what is copied."""
     return Markup("").join(_stepped(piece) if number % 2 else escape(piece) for number, piece in enumerate(_UNBROKEN.split(text)))
 
 
@@ -286,7 +286,7 @@ def _svg(chart: str) -> Markup:
 
 def _whole_svg(chart: str) -> Markup:
     """Return a chart with its own style sheet, for a place that has none of ours."""
-    # The filter marks text as safe, so it refuses whatever our own drawing did not begin.
+    # The filter marks text as safe, so it refuses text that our own drawing did not begin.
     if not chart.startswith('<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart"'):
         raise ValueError("only charts of ours are markup")
     return Markup(chart)  # noqa: S704  # every text in it is escaped by charts/svg.py

@@ -1,4 +1,4 @@
-"""Page of one run: whether it is good enough and why, what was counted, and the evidence."""
+"""Page of one run: whether it is good enough and why, what was counted, and the artifacts."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -208,7 +208,7 @@ def _drawings(view: RunReport) -> tuple[ChartPair, ...]:
     shown = msgspec.structs.replace(
         view,
         slices=view.slices[:MAX_DRAWN],
-        # A chart with hundreds of rows is no picture any more.
+        # A chart with hundreds of rows is not readable as a picture.
         omitted_slice_values=view.omitted_slice_values + max(len(view.slices) - MAX_DRAWN, 0),
     )
     return tuple(map(chart_pair, run_charts([shown])))

@@ -91,7 +91,7 @@ PAGE_HEADERS = {
 """Headers of every page: it may load what this server serves, and nothing else."""
 
 AnyRequest = Request[Any, Any, Any]
-"""A request whatever its user and state, whose types Litestar leaves open."""
+"""A request with any user and state, whose types Litestar leaves open."""
 
 log = logging.getLogger("assay.server")
 
@@ -125,7 +125,7 @@ class RenderedError(msgspec.Struct, frozen=True):
 def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> RenderedError:
     """Render an error as the envelope, or as a page for a browser."""
     path = scope["path"]
-    # Below /v1/ the answer is always JSON, whatever the client accepts.
+    # Below /v1/ the answer is always JSON, regardless of what the client accepts.
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
         return RenderedError(body, {"content-type": "application/json", **refusal.headers})
