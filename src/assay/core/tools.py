@@ -37,9 +37,15 @@ def tool_call(name: str, arguments: object, call_id: str = "") -> ToolCall:
     """Build a call from arguments as providers send them: an object, a text that should hold one, or nothing for no arguments."""
     if isinstance(arguments, str):
         return storable_call(ToolCall(name, _object_in(arguments), arguments, call_id))
-    raw = "" if arguments is None else _encode(arguments).decode()
-    parsed = {} if arguments is None else arguments
-    return storable_call(ToolCall(name, cast("JsonObject", parsed) if isinstance(parsed, dict) else None, raw, call_id))
+    if arguments is None:
+        return storable_call(ToolCall(name, {}, "", call_id))
+    try:
+        raw = _encode(arguments).decode()
+    except UnicodeEncodeError:
+        # An unpaired surrogate cannot be encoded.
+        arguments = _storable(arguments)
+        raw = _encode(arguments).decode()
+    return storable_call(ToolCall(name, cast("JsonObject", arguments) if isinstance(arguments, dict) else None, raw, call_id))
 
 
 def _object_in(text: str) -> JsonObject | None:

@@ -46,8 +46,8 @@ def described_tools(tools: Sequence[ToolDefinition]) -> str:
     """List tools in words, for a candidate that is not offered them natively."""
     lines = []
     for tool in tools:
-        about = f": {tool.description}" if tool.description else ""
-        lines.append(f"- {tool.name}({', '.join(tool.parameters.get('properties', {}))}){about}")
+        about = f" ({tool.description})" if tool.description else ""
+        lines.append(f"- {tool.name}: {', '.join(tool.parameters.get('properties', {})) or 'no input'}{about}")
     return "\n".join(lines)
 
 

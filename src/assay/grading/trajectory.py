@@ -16,7 +16,7 @@ from assay.grading.judge_call import ReplySpec, criterion_spec
 from assay.grading.reference import EVALUATOR, judge_by_reference, judge_names, judge_topics
 from assay.grading.templates import TOOL_CALL
 from assay.grading.tool_call import calls_in, expected_calls, offered_tools, read_call
-from assay.grading.verdict import CRITERION, REPLACED
+from assay.grading.verdict import REPLACED, TENTHS
 
 CALL_EVALUATOR = "tool_calls/1"
 OLD_CALL_EVALUATOR = "tool_call_exact/1"
@@ -52,6 +52,9 @@ def follow_candidate(assignment: GradingAssignment) -> Generator[tuple[ModelRequ
         if not calls or settings.has_answers:
             return Trajectory(reply=reply, made=tuple(made))
         taken = _take(calls, left) if settings.tool_outputs == "replay" else None
+        # A candidate that writes its calls as text was told to reply with nothing else, so that its last one ends the turn.
+        if taken is not None and not left and not reply.tool_calls:
+            return Trajectory(reply=reply, made=tuple(made))
         if taken is None:
             return Trajectory(reply=reply, made=tuple(made), unknown_from=len(made))
         request = _next_request(request, reply, calls=calls, recorded=taken, step=step)
@@ -164,7 +167,7 @@ def describe_calls(results: ToolCallResults) -> str:
 
 
 def _call_topics(*_: object) -> tuple[ReplySpec, ...]:
-    return (criterion_spec("tool_calls", CRITERION),)
+    return (criterion_spec("tool_calls", TENTHS),)
 
 
 def _topics(assignment: GradingAssignment, answer: str | None) -> tuple[ReplySpec, ...]:
