@@ -142,13 +142,9 @@ def test_a_candidate_over_http_continues_the_recording_call_by_call(tmp_path: Pa
 @pytest.mark.skipif(not TAU.is_dir(), reason="ASSAY_REALDATA names no folder")
 def test_every_call_of_real_conversations_is_scored(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("allow_empty_messages: true\n")
-    (result,) = run(
-        str(TAU),
-        model="scripted/echo",
-        judge="scripted/judge-4",
-        config=str(tmp_path / "config.yaml"),
-        runs_dir=str(tmp_path / "runs"),
-    )
+    entry = f"datasets: [{{path: {TAU}, config: config.yaml}}]\ncandidates: [scripted/echo]\njudges: [scripted/judge-4]\n"
+    (tmp_path / "run.yaml").write_text(entry)
+    (result,) = run(tmp_path / "run.yaml", runs_dir=str(tmp_path / "runs"))
     opened = open_run(result.run_dir)
     calls = opened.metrics["tool_calls"]
     assert (calls["expected"], calls["scored"], calls["missing"]) == (282, 282, 282)

@@ -285,6 +285,7 @@ class DatasetReading:
         self._runs_dir = runs_dir
         self._attachments = Attachments()
         self._names: set[str] = set()
+        self._unanswered: list[str] = []
         self._warned: list[str] = []
         self._faulty = 0
         """Files that cannot be used."""
@@ -299,6 +300,7 @@ class DatasetReading:
             self._read_dataset(path, file)
         more = self._faulty - FAULTY_FILES
         self._settings.problems += [f"{more:,} more files are not usable"] if more > 0 else []
+        self.notes += first_problems(self._unanswered)
         self.notes += first_problems(self._warned)
 
     def _files(self, path: Steps, entry: DatasetEntry) -> list[DatasetEntry]:
@@ -369,7 +371,7 @@ class DatasetReading:
         self.inputs.append(DatasetInput(plan, source, report, self._attachments))
         unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
         if unanswered:
-            self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
+            self._unanswered.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
         warnings = report.count("warning")
         if warnings:
             self._warned.append(f"'{plan.name}' has {warnings:,} warning(s); see: assay validate {entry.path}")
