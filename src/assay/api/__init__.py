@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from assay.api.runs import *
     from assay.api.stored_runs import *
     from assay.api.validation import *
-    from assay.core.doctor import DoctorCheck as DoctorCheck
-    from assay.core.model_probe import ModelProbe as ModelProbe
-    from assay.core.model_probe import ProbeCheck as ProbeCheck
     from assay.core.record_query import RecordSearch as RecordSearch
     from assay.core.runs import RunBackend as RunBackend
     from assay.core.settings import DatasetEntry as DatasetEntry
+    from assay.core.setup_checks import DoctorCheck as DoctorCheck
+    from assay.core.setup_checks import ModelProbe as ModelProbe
+    from assay.core.setup_checks import ProbeCheck as ProbeCheck
     from assay.datasets.converters import ConversionReport as ConversionReport
     from assay.datasets.converters.report import ConversionNote as ConversionNote
     from assay.datasets.dataset_paths import find_sources as find_sources
@@ -128,8 +128,7 @@ _NAMES = {
         purge removed replay rescore run_id_of run_matrix verify
     """,
     "api.validation": "FixReport fix stream validate validate_with_hashes",
-    "core.doctor": "DoctorCheck",
-    "core.model_probe": "ModelProbe ProbeCheck",
+    "core.setup_checks": "DoctorCheck ModelProbe ProbeCheck",
     "core.record_query": "RecordSearch",
     "core.runs": "RunBackend",
     "core.settings": "DatasetEntry",

@@ -15,11 +15,10 @@ import msgspec
 from assay.api.runs import plan_runs, run, run_request
 from assay.api.validation import validate
 from assay.core.contract import BUILT_IN, CONTRACTS
-from assay.core.doctor import DoctorCheck
-from assay.core.model_probe import ModelProbe
 from assay.core.plan import Plan
 from assay.core.provider import PROVIDERS
 from assay.core.runs import RUNS_DIR
+from assay.core.setup_checks import DoctorCheck, ModelProbe
 from assay.datasets.dataset_paths import find_sources
 from assay.engine.planning.doctor import examine
 from assay.engine.planning.estimate import CostEstimate

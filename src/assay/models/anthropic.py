@@ -12,7 +12,7 @@ from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.tools import ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, uses_tools, with_role
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, uses_tools, with_role
 from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_of
@@ -178,22 +178,13 @@ def _native(content: Sequence[_ContentBlock]) -> list[RequestMembers]:
 
 
 def _turns(messages: Sequence[object], names: ToolNames) -> list[object]:
-    """Build turns of blocks; the outputs of one turn's calls belong into one turn of the user."""
-    turns: list[object] = []
-    outputs: list[RequestMembers] | None = None
-    for message in messages:
-        if isinstance(message, Message) and message.role == "tool":
-            if outputs is None:
-                outputs = []
-                turns.append({"role": "user", "content": outputs})
-            outputs.append({"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content})
-            continue
-        outputs = None
-        if isinstance(message, Message) and message.tool_calls:
-            turns.append({"role": message.role, "content": message.native or _blocks(message, names)})
-        else:
-            turns.append(message)
-    return turns
+    def turn(message: Message) -> object:
+        return {"role": message.role, "content": message.native or _blocks(message, names)} if message.tool_calls else message
+
+    def output(message: Message) -> RequestMembers:
+        return {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}
+
+    return grouped_turns(messages, turn, output=output)
 
 
 def _blocks(message: Message, names: ToolNames) -> list[RequestMembers]:

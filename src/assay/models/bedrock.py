@@ -13,8 +13,8 @@ from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
 from assay.core.tools import ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole, nested
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_format, schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -134,7 +134,7 @@ class ConverseModel(HttpModel[_Converse]):
             elif name in _DIALECT.names:
                 config[sent.names[name]] = value
             else:
-                own = merged(own, {sent.names[name]: value})
+                own = merged(own, nested(sent.names[name], value, _DIALECT.containers))
         return merged({"inferenceConfig": config} if config else {}, own)
 
     def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
@@ -199,22 +199,11 @@ def _native(content: Sequence[_ContentBlock]) -> list[RequestMembers]:
     return found
 
 
-def _turns(messages: Sequence[object], names: ToolNames) -> list[RequestMembers]:
-    """Build the turns; the outputs of one turn's calls belong into one turn of the user."""
-    turns: list[RequestMembers] = []
-    outputs: list[RequestMembers] | None = None
-    for message in messages:
-        if not isinstance(message, Message):
-            continue
-        if message.role == "tool":
-            if outputs is None:
-                outputs = []
-                turns.append({"role": "user", "content": outputs})
-            outputs.append({"toolResult": {"toolUseId": message.tool_call_id, "content": [{"text": message.content}]}})
-            continue
-        outputs = None
-        turns.append({"role": message.role, "content": _blocks(message, names)})
-    return turns
+def _turns(messages: Sequence[object], names: ToolNames) -> list[object]:
+    def output(message: Message) -> RequestMembers:
+        return {"toolResult": {"toolUseId": message.tool_call_id, "content": [{"text": message.content}]}}
+
+    return grouped_turns(messages, lambda message: {"role": message.role, "content": _blocks(message, names)}, output=output)
 
 
 def _blocks(message: Message, names: ToolNames) -> object:
@@ -249,4 +238,5 @@ _DIALECT = Dialect(
     },
     formats=("json_schema", "tools", "plain"),
     roles=("system", "user"),
+    containers=("inferenceConfig", _FIELDS),
 )

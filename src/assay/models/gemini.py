@@ -13,8 +13,8 @@ from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
 from assay.core.tools import ToolCall, ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole, nested
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -129,7 +129,7 @@ class GeminiModel(HttpModel[_GeminiBody]):
         for name, value in sent.parameters.items():
             spelled = sent.names[name]
             if name not in _DIALECT.names:
-                own[spelled] = value
+                own = merged(own, nested(spelled, value, _DIALECT.containers))
             elif spelled in _THINKING:
                 config = merged(config, {"thinkingConfig": {spelled: value}})
             else:
@@ -196,23 +196,14 @@ def _native(parts: Sequence[_Part]) -> list[RequestMembers]:
     return found
 
 
-def _contents(messages: Sequence[object], names: ToolNames) -> list[RequestMembers]:
-    """Build the turns; the outputs of one turn's calls belong into one turn of the user."""
-    contents: list[RequestMembers] = []
-    outputs: list[RequestMembers] | None = None
-    for message in messages:
-        if not isinstance(message, Message):
-            continue
-        if message.role == "tool":
-            if outputs is None:
-                outputs = []
-                contents.append({"role": "user", "parts": outputs})
-            outputs.append({"functionResponse": {"name": names.sent(message.name), "response": _response(message.content)}})
-            continue
-        outputs = None
-        role = "model" if message.role == "assistant" else "user"
-        contents.append({"role": role, "parts": _message_parts(message, names)})
-    return contents
+def _contents(messages: Sequence[object], names: ToolNames) -> list[object]:
+    def turn(message: Message) -> RequestMembers:
+        return {"role": "model" if message.role == "assistant" else "user", "parts": _message_parts(message, names)}
+
+    def output(message: Message) -> RequestMembers:
+        return {"functionResponse": {"name": names.sent(message.name), "response": _response(message.content)}}
+
+    return grouped_turns(messages, turn, output=output, content="parts")
 
 
 def _message_parts(message: Message, names: ToolNames) -> object:
@@ -288,4 +279,5 @@ _DIALECT = Dialect(
         "reasoning_effort": ("thinkingLevel",),
     },
     roles=("system", "user"),
+    containers=("generationConfig",),
 )

@@ -1,7 +1,7 @@
 """A model behind an HTTP API: bodies written once for what requests share, and sent with negotiated parameters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -125,6 +125,28 @@ def with_role(messages: Sequence[Message], role: SystemRole) -> Sequence[object]
     first = turns[0] if turns and turns[0].role == "user" else None
     content = f"{instructions}\n\n{first.content}" if first else instructions
     return [Message("user", content), *turns[1 if first else 0 :]]
+
+
+def grouped_turns(
+    messages: Sequence[object],
+    turn: Callable[[Message], object],
+    *,
+    output: Callable[[Message], RequestMembers],
+    content: str = "content",
+) -> list[object]:
+    """Build the turns; the outputs of one turn's calls belong into one turn of the user, in its member `content`."""
+    turns: list[object] = []
+    outputs: list[RequestMembers] | None = None
+    for message in messages:
+        if isinstance(message, Message) and message.role == "tool":
+            if outputs is None:
+                outputs = []
+                turns.append({"role": "user", content: outputs})
+            outputs.append(output(message))
+        else:
+            outputs = None
+            turns.append(turn(message) if isinstance(message, Message) else message)
+    return turns
 
 
 def uses_tools(messages: Sequence[Message]) -> bool:

@@ -98,7 +98,7 @@ def _output_limit(plan: Plan, manifest: Manifest) -> Iterator[Words]:
 
 
 def _has_output_limit(plan: Plan) -> bool:
-    """Tell whether the candidate is a model that is called, rather than a script or a recording."""
+    """Return whether the candidate is a model that is called, rather than a script or a recording."""
     rows = [PROVIDERS[provider.kind] for provider in plan.providers if provider.name == plan.candidate.provider]
     is_called = plan.response_source == "sampled" and plan.comparison is None and plan.imported is None
     return is_called and any(row.has_parameters and not row.is_repeatable for row in rows)

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from assay import api
-from assay.core.model_probe import ModelProbe, ProbeCheck
 from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import ProviderKind
-from assay.core.settings import ModelParameters
+from assay.core.settings import ModelParameters, UsagePaths
+from assay.core.setup_checks import ModelProbe, ProbeCheck
 from assay.engine.planning.model_probes import probe_models
 from tests.models.asking import KEY, plan_of, provider_of
 from tests.models.vendor_stub import Asked, Said, vendor
@@ -254,6 +254,16 @@ def test_an_endpoint_of_the_users_own_has_neither_models_nor_parameters() -> Non
         (wrong,) = probes_of(plan_of(msgspec.structs.replace(provider, answer="$.txt")), environ={})
     assert list(checks(well)) == ["reachable", "key", "tokens", "price"]
     assert "it has {text: text}" in checks(wrong)["reply"].says
+
+
+@pytest.mark.parametrize("usage", ["$.use", UsagePaths(input_tokens="$.use.in")])
+def test_a_wrong_path_of_usage_is_to_be_corrected(usage: str | UsagePaths) -> None:
+    with vendor(lambda _: Said({"text": "4", "usage": {"in": 3}})) as (url, _):
+        (probe,) = probes_of(plan_of(provider_of("http", url, body={"q": "{{prompt}}"}, answer="$.text", usage=usage)), environ={})
+    check = checks(probe)["tokens"]
+    assert check.standing == "problem"
+    assert check.says.startswith("the reply has no usage at $.use")
+    assert check.says.endswith("; it has {text: text, usage: {in: number}}")
 
 
 def test_a_login_page_of_an_endpoint_is_nothing_to_try_again_later() -> None:

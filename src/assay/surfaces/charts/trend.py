@@ -6,8 +6,7 @@ import msgspec
 
 from assay.presentation.charts import Caption, PlottedRun, ReferenceLine
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.labels import estimate_text, number_label
-from assay.surfaces.charts.svg import LinearScale, rounded_range, whole_range
+from assay.surfaces.charts.svg import LinearScale, estimate_text, number_label, rounded_range, whole_range
 
 TICKS = 4
 _PLOT = 190

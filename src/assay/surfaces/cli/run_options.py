@@ -36,7 +36,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 if TYPE_CHECKING:
     from assay.presentation.charts import Chart

@@ -33,7 +33,7 @@ from assay.surfaces.cli.run_options import (
 )
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
 from assay.surfaces.reporters.comments import run_markdown
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 
 

@@ -31,9 +31,8 @@ from assay.surfaces.cli.streams import (
     write_stream,
 )
 from assay.surfaces.cli.terminal_progress import ProgressMeter
-from assay.surfaces.reporters.formats import FORMATS
+from assay.surfaces.reporters.formats import FORMATS, ReportSettings
 from assay.surfaces.reporters.github import report_annotations
-from assay.surfaces.reporters.settings import ReportSettings
 
 MAX_WORKERS = 2
 """More processes than this gain little: the document is split before, and the report written after."""

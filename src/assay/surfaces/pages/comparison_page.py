@@ -25,8 +25,7 @@ from assay.presentation.comparison import (
 from assay.presentation.sections import Badge, Cell, DecisionView, Fact, KeyMetric, Table
 from assay.presentation.words import NOT_PASSED, PASSED, counted, rate
 from assay.surfaces.pages.diffs import AnswerDiff, sides
-from assay.surfaces.pages.page_renderer import PageLinks
-from assay.surfaces.pages.tables import ChartPair, chart_pair, text_cell
+from assay.surfaces.pages.page_renderer import ChartPair, PageLinks, chart_pair, text_cell
 
 FLIPS = 10
 """Flips on one page."""

@@ -26,8 +26,7 @@ from assay.presentation.sections import (
     Table,
     Timestamp,
 )
-from assay.surfaces.pages.page_renderer import Format, PageLinks
-from assay.surfaces.pages.tables import ChartPair, chart_pair, text_cell
+from assay.surfaces.pages.page_renderer import ChartPair, Format, PageLinks, chart_pair, text_cell
 
 EXPORTED: tuple[Format, ...] = ("csv", "xlsx", "parquet", "jsonl", "json")
 """Formats that a page offers."""

@@ -70,9 +70,9 @@ from assay.presentation.words import (
     first_datasets,
     gate_word,
 )
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.markdown import code, inert, markdown_table, table_markdown
 from assay.surfaces.reporters.markdown import name as inline_name
-from assay.surfaces.reporters.settings import ReportSettings
 
 NAME_LIMIT = 120
 WHY_LIMIT = 240

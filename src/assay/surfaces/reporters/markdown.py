@@ -8,7 +8,7 @@ from assay.core.text import printable
 from assay.presentation.sections import Cell, Column, Table
 from assay.presentation.validation import FILE_COLUMNS, FileIssue, Totals, change_line, file_row, finding_sections, limited
 from assay.presentation.words import DASH, UNKNOWN, counted, cut, one_line
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 TEXT_LIMIT = 400
 NAME_LIMIT = 48
