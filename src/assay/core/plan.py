@@ -297,7 +297,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Call the candidate through provider batches; None calls it record by record."""
     strict_parameters: bool = False
     """Stop when a provider rejects a parameter that the user set."""
-    tools: tuple[ToolDefinition, ...] = ()
+    offered_tools: tuple[ToolDefinition, ...] = ()
     """Tools that records offer which have none of their own: from the run file, or inferred from recorded calls."""
     tool_outputs: ToolOutputs = "replay"
     """What answers the candidate's tool calls."""
@@ -349,7 +349,7 @@ _OPERATION = (
 """May differ when a run is resumed: these settings change when and where things happen, not the results."""
 
 
-_LATER = {"strict_parameters": False, "checks": [], "pass_rule": "all", "tools": [], "tool_outputs": "replay"}
+_LATER = {"strict_parameters": False, "checks": [], "pass_rule": "all", "offered_tools": [], "tool_outputs": "replay"}
 """Settings that plans of earlier versions do not have, with the values that count as absent."""
 _INCIDENTAL = {
     "providers": ("timeout", "requests_per_minute", "tokens_per_minute", "prices"),

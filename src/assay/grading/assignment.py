@@ -83,7 +83,7 @@ def settings_of(plan: Plan) -> GradingSettings:
         system_prompt=plan.system_prompt,
         panel=plan.panel,
         has_answers=plan.response_source != "sampled",
-        tools=plan.tools,
+        tools=plan.offered_tools,
         has_native_tools=plan.has_native_tools,
         tool_outputs=plan.tool_outputs,
         profile=plan.profile,

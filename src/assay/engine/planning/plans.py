@@ -489,7 +489,7 @@ class _Planner:
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
             "strict_parameters": value.strict_parameters,
-            "tools": self.tools,
+            "offered_tools": self.tools,
             "tool_outputs": value.run.tools,
             "gates": gates,
             "default_gates": default_gates,
