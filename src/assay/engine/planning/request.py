@@ -36,6 +36,7 @@ from assay.datasets.parsing.checks import (
     FindingList,
     array_at,
     check_flaws,
+    hint_of,
     name_of,
     nearest,
     object_at,
@@ -558,7 +559,8 @@ def finding_lines(loaded: LoadedRunFile) -> tuple[str, ...]:
 
 
 def _said(finding: Finding) -> str:
-    return f"{finding.message} ({finding.hint})" if finding.hint else finding.message
+    hint = hint_of(finding)
+    return f"{finding.message} ({hint})" if hint else finding.message
 
 
 def _place(loaded: LoadedRunFile, finding: Finding) -> str:
