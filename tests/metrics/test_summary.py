@@ -290,6 +290,12 @@ CHECKED = [
 ]
 
 
+def test_a_slice_lists_only_the_checks_of_its_records() -> None:
+    records = [checked(("exact", True, 1.0), slices={"tags": ("a",)}), checked(("kin", True, 1.0), slices={"tags": ("b",)})]
+    values = summarize_slices(records)["slices"]["tags"]["values"]
+    assert {part["value"]: list(part["checks"]) for part in values} == {"a": ["exact"], "b": ["kin"]}
+
+
 def test_each_check_has_its_rate_over_the_records_that_have_a_result_of_it() -> None:
     checks = summarize(CHECKED)["checks"]
     assert list(checks) == ["exact", "kin"]

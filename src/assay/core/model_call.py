@@ -153,6 +153,10 @@ def failure_words(code: str, message: str, *, attempts: int) -> str:
     return f"{code}{f' after {attempts} attempts' if attempts > 1 else ''}: {message}"
 
 
+OMITTED = "omitted"
+"""Value of an adjustment that leaves its parameter out."""
+
+
 class Adjustment(msgspec.Struct, frozen=True):
     """Lesson from a provider's rejection of one parameter of a model."""
 
@@ -170,7 +174,7 @@ class Adjustment(msgspec.Struct, frozen=True):
         """False when the same value is sent in another way: under another name, or in another form or role."""
         if self.parameter in ("system", "reply_format"):
             return False
-        return self.parameter != "max_tokens" or self.value == "omitted" or self.value.isdecimal()
+        return self.parameter != "max_tokens" or self.value == OMITTED or self.value.isdecimal()
 
 
 class ModelFailure(ReportedFailure):

@@ -11,7 +11,7 @@ import msgspec
 
 from assay.core.case import Message
 from assay.core.errors import UsageProblem
-from assay.core.model_call import Adjustment, ModelFailure, ModelRequest, Reply
+from assay.core.model_call import OMITTED, Adjustment, ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDERS
 from assay.core.setup_checks import CheckStanding, ModelProbe, ProbeCheck, ProbeRole, ProbeSubject, ShownExchange
@@ -22,7 +22,7 @@ from assay.models import PRICES_HINT, asked_models, load_provider
 from assay.models.connectivity import REFUSED, ConnectivityResult, ask_for_models
 from assay.models.endpoint import endpoint_problems, provider_secrets, unencrypted_proxy
 from assay.models.model_list import ListedModel, nearest_names
-from assay.models.negotiation import MAX_TOKENS, OMITTED, REPLY_FORMAT, SYSTEM, Negotiator
+from assay.models.negotiation import MAX_TOKENS, REPLY_FORMAT, SYSTEM, Negotiator
 from assay.models.prices import is_paid, tariff_of
 from assay.models.provider_protocol import Model, ProviderContext, exchange_of, negotiator_of
 
