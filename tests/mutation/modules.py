@@ -72,6 +72,6 @@ MODULES: tuple[Module, ...] = (
         "store/test_redact.py store/test_redact_secrets.py store/test_redact_personal.py core/test_secrets.py",
         _STORE,
     ),
-    Module("store/redact_personal.py", "store/test_redact_personal.py store/test_redact.py", _STORE),
+    Module("store/redact_personal.py", "store/test_redact_personal.py store/test_redact.py store/test_redact_patterns.py", _STORE),
     Module("store/sqlite.py", "store/test_sqlite.py store/test_ledger.py", _STORE),
 )

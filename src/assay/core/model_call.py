@@ -121,6 +121,15 @@ def unwanted_calls(request: ModelRequest, reply: Reply) -> "ModelFailure | None"
     )
 
 
+class MeasuredReply(Reply, frozen=True, kw_only=True):
+    """A reply with what its call took, for graders; never stored."""
+
+    latency_ms: float | None = None
+    """None for a reply without a call of its own, and for one of a batch."""
+    cost: float | None = None
+    """US dollars; None where the price is not known."""
+
+
 class FailedReply(Reply, frozen=True, kw_only=True):
     """Replaces a reply that the grader can do without, when the call has failed for good; never stored."""
 
@@ -133,6 +142,10 @@ class FailedReply(Reply, frozen=True, kw_only=True):
 def failure_words(code: str, message: str, *, attempts: int) -> str:
     """Describe a call that failed for good: `timeout after 3 attempts: no whole answer within 60 s`."""
     return f"{code}{f' after {attempts} attempts' if attempts > 1 else ''}: {message}"
+
+
+OMITTED = "omitted"
+"""Value of an adjustment that leaves its parameter out."""
 
 
 class Adjustment(msgspec.Struct, frozen=True):
@@ -152,7 +165,7 @@ class Adjustment(msgspec.Struct, frozen=True):
         """False when the same value is sent in another way: under another name, or in another form or role."""
         if self.parameter in ("system", "reply_format"):
             return False
-        return self.parameter != "max_tokens" or self.value == "omitted" or self.value.isdecimal()
+        return self.parameter != "max_tokens" or self.value == OMITTED or self.value.isdecimal()
 
 
 class ModelFailure(ReportedFailure):

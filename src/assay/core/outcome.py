@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from assay.core.checks import CheckResult
 from assay.core.errors import ReportedFailure
 from assay.core.model_call import ModelRequest, Reply, Stage
 
@@ -109,6 +110,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id of the policy that was applied: the default one if the record names none that fits."""
     selected_choice_ids: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
+    """Results of the run's checks, and of the record's own."""
 
 
 class GradingFailure(ReportedFailure):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.checks import Check, PassRule
 from assay.core.exposure import (
     FIXED,
     CommandOption,
@@ -481,6 +482,17 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             option=CommandOption("Custom grader: a plugin, module:function or file.py:function.", "NAME"),
         ),
     ] = ""
+    checks: Annotated[
+        tuple[Check, ...],
+        exposed(
+            "Checks of every answer, which no model is called for: in addition to a judge, or instead of one. Records may have "
+            "checks of their own in `metadata.checks`.",
+        ),
+    ] = ()
+    pass_rule: Annotated[
+        PassRule,
+        described("Checks that an answer must pass: `all`, `any`, or `{at_least: 0.5}`, a share of their weights."),
+    ] = msgspec.field(name="pass", default="all")
     policy: Annotated[
         str,
         exposed(

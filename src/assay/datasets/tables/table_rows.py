@@ -1,4 +1,4 @@
-"""Rows of a table, whatever file they come from: the columns, and each row with its number."""
+"""Rows of a table from any kind of file: the columns, and each row with its number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol

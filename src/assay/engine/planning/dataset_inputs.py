@@ -14,6 +14,7 @@ from msgspec import UNSET
 from assay.core import errors
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Case, Task
+from assay.core.checks import RECORD_CHECKS
 from assay.core.contract import CONTRACTS, DatasetIdentity, file_stem
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem, heading
 from assay.core.issue import Issue
@@ -31,7 +32,7 @@ from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.request import MergedSettings
 from assay.engine.records.groups import member_text
-from assay.grading import MethodKind, kind_for, kind_of
+from assay.grading import MethodKind, has_basis, kind_for, kind_of
 from assay.grading.tool_call import EXPECTED, TOOLS
 
 OWN_HANDLES = 32
@@ -208,7 +209,16 @@ class RecordPreview(msgspec.Struct, frozen=True):
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
     kind: MethodKind | None = None
-    """Its grading method unless the run has a custom grader; None when there is none."""
+    """Its grading method by itself, whatever the run grades by; None when there is none."""
+    has_basis: bool = True
+    """It has something that a judge can compare an answer with."""
+    given_references: tuple[str, ...] | msgspec.Raw = ()
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Return its reference answers, which few selections need."""
+        given = self.given_references
+        return given if isinstance(given, tuple) else _decode_references(given)
 
 
 def read_dataset(
@@ -294,6 +304,11 @@ class _SelectionRow(msgspec.Struct):
     task_type: str
     metadata: dict[str, Any] | None = None
     attachments: tuple[_AttachmentRow, ...] | None = None
+    reference_answers: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def _decode_references(given: msgspec.Raw) -> tuple[str, ...]:
+    return msgspec.json.decode(given, type=tuple[str, ...] | None) or ()
 
 
 _decode_row = msgspec.json.Decoder(_SelectionRow).decode
@@ -303,7 +318,10 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
     """Yield previews of the valid records; for long JSONL files this costs a fifth of building their cases."""
     if dataset.plan.contract != "legal_eval_v1":
         for case in cases_of(dataset, is_recorded=is_recorded):
-            yield RecordPreview(case.index, case.id, case.task, case.metadata, case.policy_id, kind=kind_of(case))
+            basis = RECORD_CHECKS not in case.metadata or has_basis(case)
+            yield RecordPreview(
+                case.index, case.id, case.task, case.metadata, case.policy_id, (), kind_of(case), basis, case.references
+            )
         return
     broken = dataset.broken
     # Loaded here: no other contract needs it.
@@ -315,7 +333,8 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
             metadata = row.metadata or {}
             task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
-            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
+            kind = kind_for("legal_eval_v1", task)
+            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind, given_references=row.reference_answers)
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:

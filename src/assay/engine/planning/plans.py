@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Attachment
+from assay.core.checks import named_checks
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, DatasetPlan, ModelPlan, Plan, function_model
@@ -47,6 +48,7 @@ from assay.engine.planning.dataset_inputs import (
 from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.providers import BadName, find_provider, is_set, model_plan, named_model, provider_kind, used_providers
+from assay.engine.planning.record_checks import CheckRules, CheckSurvey
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
@@ -56,7 +58,7 @@ from assay.engine.storage.run_paths import MAX_RUN_ID, check_target_free, folder
 from assay.grading.assignment import MethodKind
 from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
-from assay.models import budget_notes, check_models
+from assay.models import budget_notes, check_models, has_known_price
 from assay.models.record_values import sent_members
 
 RECORDED = "recorded"
@@ -147,7 +149,7 @@ def suite_of(candidates: list[ModelPlan], now: float) -> str:
     """Return the id that groups the runs of several candidates; empty for one."""
     if len(candidates) < 2:
         return ""
-    # Suites that begin in the same second are told apart by their candidates.
+    # Suites that begin in the same second are distinguished by their candidates.
     names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
     return time.strftime("suite_%Y%m%dT%H%M%SZ_", time.gmtime(now)) + names
 
@@ -480,6 +482,7 @@ class _Planner:
             "strict_parameters": value.strict_parameters,
             "gates": gates,
             "default_gates": default_gates,
+            "checks": named_checks(value.checks),
             "criteria": tuple(dict.fromkeys(value.run.criteria)),
             "on_invalid": "skip" if skips else "reject",
             "records": tuple(dict.fromkeys(value.records)),
@@ -533,6 +536,15 @@ class _Planner:
         if not self.inputs:
             return None
         rules = rules_of(plans[0]) if plans else SelectionRules(tuple(dataset.plan for dataset in self.inputs))
+        checks = CheckSurvey(
+            CheckRules(
+                checks=named_checks(self.settings.value.checks),
+                criteria=self.settings.value.run.criteria,
+                # A judge that cannot be used is a problem of its own.
+                has_judges=bool(self.settings.value.judges),
+                has_grader=bool(self.settings.value.grader) or self.code.grader is not None,
+            )
+        )
         surveyed = survey(
             rules,
             self.inputs,
@@ -541,8 +553,10 @@ class _Planner:
             has_policy=self.code.policy is not None,
             is_custom=self.code.is_chosen,
             wanted=self._wanted_members(),
+            checks=checks,
         )
         self.settings.problems += surveyed.problems
+        self.notes += self._unknown_amounts(checks, plans)
         self._check_members(surveyed)
         self._check_scale({"plugin"} if self.code.grader else surveyed.kinds)
         if surveyed.benchmarked and self.settings.value.run.system_prompt:
@@ -556,6 +570,17 @@ class _Planner:
         for number, uses in groupby(surveyed.attachments, key=attrgetter("dataset")):
             self._check_attachments(self.inputs[number], [use.attachment for use in uses])
         return surveyed
+
+    def _unknown_amounts(self, checks: CheckSurvey, plans: Iterable[Plan]) -> Iterator[str]:
+        """Yield notes about checks of what is not known of any answer."""
+        if checks.has_latency and self._source != "sampled":
+            yield "the answers are given, so that their latency is not known: checks of it have no result"
+        if checks.has_cost and self._source != "sampled":
+            yield "the answers are given, so that their cost is not known: checks of it have no result"
+        elif checks.has_cost:
+            for plan in plans:
+                if not has_known_price(plan, plan.candidate, environ=self._environ):
+                    yield f"the price of '{plan.candidate.name}' is not known: checks of the cost have no result; set --price"
 
     def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
         """Read every attachment before any call; when invalid records are skipped, an unreadable one costs only its own record."""
