@@ -72,7 +72,7 @@ def compare_calls(assignment: GradingAssignment, answer: str, *, expected: ToolU
         passed=is_same,
         answer=answer,
         raw_score=score,
-        # Judged turns of the conversation use this scale, and both kinds go into one mean.
+        # CheckFinding turns of the conversation use this scale, and both kinds go into one mean.
         scale="0-1",
         scores=(Score(criterion="tool_call", score=score, scale="0/1", normalized=score),),
         justification=f"called {called or 'no tool'}; recorded {expected or 'no tool'}",

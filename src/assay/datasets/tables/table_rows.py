@@ -34,7 +34,7 @@ class TableSyntax(msgspec.Struct, frozen=True, kw_only=True):
     sheet: str = ""
 
 
-class Table(Protocol):
+class SourceTable(Protocol):
     """A table that can be read several times, from its first row on."""
 
     @property
