@@ -316,6 +316,11 @@ def test_checks_are_in_every_slice_that_has_results_of_them() -> None:
     }
 
 
+def test_a_sum_of_tokens_is_a_whole_number_and_one_of_dollars_is_not() -> None:
+    found = summarize(MIXED)
+    assert json.dumps([found["tokens"]["total"]["sum"], found["cost_usd"]["sum"]]) == "[40, 0.5]"
+
+
 def test_a_run_without_checks_has_no_figures_of_them() -> None:
     assert "checks" not in summarize(MIXED)
 

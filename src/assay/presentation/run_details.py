@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 
 import msgspec
 
@@ -347,6 +348,27 @@ def setting_facts(plan: Plan) -> Iterator[Fact]:
         if value is not None:
             yield Fact(label, str(value))
     yield Fact("passing score", f"{plan.case_pass_score} on 1-5, {plain_number(plan.pass_threshold)} on 0-1")
+
+
+_PATHS = frozenset(("path", "folder", "reference", "responses_path", "cache_dir"))
+"""Members of a plan and of its sections that hold a path."""
+
+
+def plan_text(members: Mapping[str, object]) -> str:
+    """Format the plan in a manifest as JSON, with names of files in place of their paths, which are for no other machine."""
+    shown: dict[str, object] = {name: _file_name(name, value) for name, value in members.items()}
+    shown |= {section: _without_folders(members[section]) for section in ("datasets", "plugins") if section in members}
+    if isinstance(comparison := members.get("comparison"), dict):
+        shown["comparison"] = {**comparison, "runs": _without_folders(comparison.get("runs"))}
+    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+
+
+def _without_folders(parts: object) -> list[dict[str, object]]:
+    return [{name: _file_name(name, value) for name, value in part.items()} for part in parts] if isinstance(parts, list) else []
+
+
+def _file_name(name: str, value: object) -> object:
+    return PurePath(value).name if name in _PATHS and isinstance(value, str) else value
 
 
 def hash_facts(manifest: Manifest) -> Iterator[Fact]:

@@ -38,7 +38,7 @@ from assay.core.plan import retry_delay
 from assay.engine.execution.limits import REJECTED, CallQueue
 from assay.engine.execution.record_events import FinishedCase
 from assay.engine.execution.run_context import Route, RunContext
-from assay.engine.records.parameters import save_adjustments
+from assay.engine.records.parameters import exchange_adjustments
 from assay.engine.records.run_counters import UNTIMED
 from assay.grading import has_checks, needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
@@ -458,7 +458,7 @@ class _CaseRunner:
         return self._record_call(call, reply, cost=route.cost(reply))
 
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
-        """Call the model; where it rejects a parameter, store the reason and call it again at once, which is not an attempt."""
+        """Call the model; where it rejects a parameter, record that and call it again at once, which is not an attempt."""
         for _ in range(MAX_NEGOTIATIONS):
             result = await self._try_parameters(call, route)
             if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):
@@ -466,9 +466,6 @@ class _CaseRunner:
             self._record_call(call, result, cost=None, is_rejection=True)
             if result.is_refused_setting:
                 self._stop_refused_setting(call, result, route)
-            if result.adjustments:
-                writer = self._context.ledger_writer
-                await writer.call(save_adjustments, writer.ledger, route.name, result.adjustments)
             call = _Call(call.request, call.address, self._context.clock())
         return call, result
 
@@ -476,12 +473,17 @@ class _CaseRunner:
         """Call the model, alone as long as its provider has not accepted the parameters."""
         trial = route.trial
         if trial is None:
+            # A model without parameters.
             return await self._call_model(call, route)
         if not trial.is_settled:
             await trial.wait()
         result: Reply | ModelFailure | None = None
         try:
             result = await self._call_model(call, route)
+            if isinstance(result, ModelFailure) and result.adjustments and not result.is_refused_setting:
+                writer = self._context.ledger_writer
+                # Other workers meet the same rejections: what one of them has learned need not be tried by this one.
+                route.learn(await writer.call(exchange_adjustments, writer.ledger, route.name, result.adjustments))
         finally:
             if isinstance(result, ModelFailure) and result.adjustments:
                 trial.reopen()

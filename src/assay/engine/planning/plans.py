@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, groupby
 from operator import attrgetter
@@ -15,7 +15,7 @@ from assay.core.case import Attachment
 from assay.core.checks import named_checks
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
-from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
+from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, DatasetPlan, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT, PROVIDERS
 from assay.core.report import ValidationReport
@@ -61,6 +61,7 @@ from assay.grading.assignment import MethodKind
 from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
 from assay.models import budget_notes, check_models, has_known_price
+from assay.models.record_values import sent_members
 
 RECORDED = "recorded"
 """Name of the candidate of a recorded conversation when none is given."""
@@ -477,14 +478,16 @@ class _Planner:
         skips = any(
             on_invalid(value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip" for dataset in self.inputs
         )
+        providers = used_providers((*models, *graders), self._declared, environ=self._environ)
+        sent = tuple(member for provider in providers if provider.name == candidate.provider for member in sent_members(provider))
         # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
-            "datasets": tuple(dataset.plan for dataset in self.inputs),
+            "datasets": tuple(_without_sent(dataset.plan, sent) for dataset in self.inputs),
             "candidate": candidate,
             "judges": tuple(self.judges),
             "panel": stated(value.panel),
-            "providers": used_providers((*models, *graders), self._declared, environ=self._environ),
+            "providers": providers,
             "response_source": self._source,
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
@@ -681,3 +684,13 @@ def candidate_run_ids(wanted: str, candidates: Sequence[ModelPlan], *, limit: in
     return [
         "-".join(filter(None, (wanted, str(number) if is_numbered else "", name[:room]))) for number, name in enumerate(names, 1)
     ]
+
+
+def _without_sent(dataset: DatasetPlan, sent: Collection[str]) -> DatasetPlan:
+    """Leave out of the fields that are not sent those that this candidate's requests contain."""
+    unsent = dataset.fields.get("not_sent", {})
+    if not unsent.keys() & set(sent):
+        return dataset
+    rest = {name: count for name, count in unsent.items() if name not in sent}
+    fields = {audience: counts for audience, counts in {**dataset.fields, "not_sent": rest}.items() if counts}
+    return msgspec.structs.replace(dataset, fields=fields)

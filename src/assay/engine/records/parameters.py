@@ -25,6 +25,12 @@ def save_adjustments(ledger: Ledger, model: str, adjustments: Iterable[Adjustmen
         ledger.set_note(f"{_PREFIX}/{adjustment.parameter}/{_change(adjustment)}/{model}", msgspec.json.encode(adjustment).decode())
 
 
+def exchange_adjustments(ledger: Ledger, model: str, adjustments: Iterable[Adjustment]) -> tuple[Adjustment, ...]:
+    """Store what was learned of a model's parameters, and return all that is known by now: other workers learn too."""
+    save_adjustments(ledger, model, adjustments)
+    return read_adjustments(ledger.run().notes).get(model, ())
+
+
 def _change(adjustment: Adjustment) -> str:
     """Return the part of a note's name that keeps a limit and another name of one parameter apart."""
     return "limit" if adjustment.value.isdecimal() else adjustment.value
