@@ -133,7 +133,7 @@ class ImportResult:
 
 
 def read_files(
-    names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
+    names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = True, wants_turns: bool = False
 ) -> ImportResult:
     """Read files of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
     # Loaded by name: parsers of other tools' files are an optional part, which the core must not import.

@@ -19,6 +19,8 @@ from assay.datasets.imports.import_buffer import ImportBuffer
 from assay.datasets.imports.items import ImportedQuestion
 from assay.datasets.parsing.config import ValidationConfig
 
+RECORD_CHECKS = "checks"
+"""Member of a record's metadata that holds its checks."""
 LEFT = -1
 """Row number of a question that the dataset does not have."""
 
@@ -126,7 +128,7 @@ def _draft(question: ImportedQuestion) -> RowDraft:
         task_type=task,
         prompt=question.prompt,
         context=question.context,
-        metadata=question.metadata,
+        metadata=_metadata(question),
         messages=question.messages,
         rubric=question.rubric,
         reference_answers=[] if task == "mcq" else question.references,
@@ -144,8 +146,16 @@ def _record(question: ImportedQuestion) -> RecordDraft:
         record_id=question.id,
         input={"prompt": question.prompt, **drop_empty(for_model)},
         reference={**answer, **drop_empty(for_judge)},
-        metadata=with_origin(question.metadata, dataset=question.dataset),
+        metadata=with_origin(_metadata(question), dataset=question.dataset),
     )
+
+
+def _metadata(question: ImportedQuestion) -> Row:
+    """Return the metadata with the checks, which a run reads from there; a member of that name gets another one."""
+    if not question.checks:
+        return question.metadata
+    renamed = {f"source_{name}" if name == RECORD_CHECKS else name: value for name, value in question.metadata.items()}
+    return {**renamed, RECORD_CHECKS: question.checks}
 
 
 FIRST_VERSION = "1.0.0"
@@ -168,7 +178,7 @@ def _case(question: ImportedQuestion, tally: ConversionCounts) -> Row:
     case_id = _NOT_IN_ID.sub("-", question.id.lower()).strip("-")
     if case_id != question.id:
         tally.note("changed", f"the id became {case_id!r}: golden_v1 allows a-z 0-9 -", record_id=question.id, path="id")
-    lost = [name for name in ("context", "messages", "metadata") if getattr(question, name)]
+    lost = [name for name in ("context", "messages", "metadata", "checks") if getattr(question, name)]
     if lost:
         tally.note("dropped", "golden_v1 has no field for it", record_id=question.id, path=", ".join(lost))
     return {"id": case_id, "user_prompt": question.prompt, "rubric": _rubric(question)}

@@ -105,7 +105,11 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     metavar="SHARE",
     help="Share of the scale from which an answer passes, if the tool has no verdict.  [default: 0.7]",
 )
-@click.option("--with-files", is_flag=True, help="Also read files below its folder that a config names.")
+@click.option(
+    "--with-files/--without-files",
+    default=True,
+    help="Read files below its folder that a config names.",
+)
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List every note and every value that was not imported.")
 @click.pass_context

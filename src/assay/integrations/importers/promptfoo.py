@@ -13,15 +13,11 @@ from assay.datasets.imports.items import ImportedAnswer, ImportedItem, ImportedS
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.integrations.importers.json_values import LazyObject, amount, listed, mapping, mappings, number, seconds, tokens
 from assay.integrations.importers.messages import asked
-from assay.integrations.importers.promptfoo_config import (
-    chat_or_text,
-    demands,
-    first_line,
-    question_of,
-    read_config,
-    test_metadata,
-    without_verdict,
-)
+from assay.integrations.importers.promptfoo_asserts import demands
+from assay.integrations.importers.promptfoo_config import question_of, read_config
+from assay.integrations.importers.promptfoo_prompts import chat_or_text
+from assay.integrations.importers.promptfoo_tests import test_metadata
+from assay.integrations.importers.promptfoo_verdicts import first_line, without_verdict
 
 SCORER = "score"
 """promptfoo's name for the weighted mean of a test's assertions."""
@@ -51,9 +47,11 @@ def read_promptfoo(sources: list[ImportSource], reading: ImportState) -> Iterato
 
 
 def _yaml(source: ImportSource) -> Row:
-    document = parse_yaml(bytes(source.opened.buffer()))
-    if document.flaws or not isinstance(document.value, dict):
-        reason = document.flaws[0].message if document.flaws else f"it is {kind(document.value)}"
+    document = parse_yaml(bytes(source.opened.buffer()), has_merge_keys=True)
+    # A key that is a number is read as a text, as it is in JSON; a key that is there twice would lose one of its values.
+    flaw = next((flaw for flaw in document.flaws if flaw.fatal or flaw.kind == "duplicate_name"), None)
+    if flaw or not isinstance(document.value, dict):
+        reason = flaw.message if flaw else f"it is {kind(document.value)}"
         raise SourceUnreadable(f"'{source.name}' is not a promptfoo config: {reason}", hint="name the format: --from")
     return document.value
 
@@ -127,7 +125,7 @@ class _PromptfooResult:
         result = self._result
         test, variables = result.mapping("testCase"), result.mapping("vars")
         raw = result.mapping("prompt").get("raw")
-        given = asked(chat_or_text(raw) if isinstance(raw, str) else raw, self._reading)
+        given = asked(chat_or_text(raw) if isinstance(raw, str) else raw, self._reading, names_media=True)
         demanded = demands(test.get("assert"), variables, self._reading)
         code, error = self._error()
         self._count_rest(test)
