@@ -37,14 +37,14 @@ check: $(VENV)/dev.stamp ## Check format, lint, types and the import rules
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 
-format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
+format: $(VENV)/dev.stamp ## Format the code and fix what ruff can fix
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
 schema: $(VENV)/dev.stamp ## Write what is made from the code: the schema of run files, the tables of its page, and the picture of the folders
 	$(RUN) -m docs.generated
 
-bench: $(VENV)/dev.stamp ## Measure validation and runs beside other tools (ARGS="run --quick" for a part of it)
+bench: $(VENV)/dev.stamp ## Measure validation and runs and other tools (ARGS="run --quick" for a part of it)
 	$(RUN) bench $(ARGS)
 
 bench-peers: $(VENV)/dev.stamp ## Install five other frameworks below bench/environments and measure the same job with all (about 90 minutes; ARGS=--quick)

@@ -85,7 +85,7 @@ def write_page(page: Page, *, repeat: int, others: Mapping[str, str], stages: st
 
 _PAGE = """# Validation speed
 
-What validation costs, beside what people would call otherwise. The figures are ratios within one run on one machine; they
+What validation costs, compared with other validators. The figures are ratios within one run on one machine; they
 say little about another machine's seconds and much about its ratios. `make bench ARGS=validate` measures them again, with
 `ARGS="validate --quick"` in a minute or two, and `ARGS="validate --write"` renews this page. [Runs](run-speed.md) have a
 page of their own.
@@ -109,7 +109,7 @@ and after it.
 
 {stages}
 
-- **The floor is decoding.** Whoever reads rows with their types, by msgspec, has spent the first sum, and has checked nothing
+- **The floor is decoding.** A program that reads typed rows, by msgspec, has spent the first sum, and has checked nothing
   else. An aim of 1.3 leaves 0.35 to 0.4 for everything that types cannot say.
 - **Names that appear twice** are what no fast parser tells, so that the strings of the text are counted. To mark the bytes of
   one value takes numpy 25 µs in a block of 384 KB, and quotation marks, backslashes and zeros have to be marked: 0.08 at the
@@ -130,7 +130,7 @@ and after it.
 
 ## How it was measured
 
-- The files are generated and the same for everyone (`bench/generate.py`): mixed scripts, code, LaTeX, quotations; three records
+- The files are generated and the same for every tool (`bench/generate.py`): mixed scripts, code, LaTeX, quotations; three records
   in ten are written with `\\u` escapes. A bad file has one bad record in fifty and comes with the list of what is wrong in it;
   "errors found" says how many of them are reported with the right record, code and path.
 - The ratios among the aims are measured in turns: each of the two has a process of its own, which stays warm, one is measured right
@@ -139,7 +139,7 @@ and after it.
 - The costs below them come from fresh processes. The tools take turns, and the smallest result of each counts; on a busy machine
   two of these may be off by a fifth against each other.
 - CPU seconds are user and system time of the process and its children. Of two workers the first does what cannot be shared, so
-  its own CPU is what a clock would show if nobody else used the second core. Parsers and other validators are given bytes that are
+  its own CPU is what a clock would show with the second core idle. Parsers and other validators are given bytes that are
   already in memory, with their schemas compiled; assay is given a path. check-jsonschema is a command without a library: it is
   measured from its start to its end, without its memory; the first thing it cannot parse is all that it reports.
 - orjson per line is the loop that people write: over the lines of an open file, with Python's own buffer of 8 KB. With a buffer of

@@ -155,7 +155,7 @@ def write_run_page(page: RunPage, *, repeat: int, parts: str) -> Path:
 _PAGE = """# Run speed
 
 A run does more than its calls: it validates, writes every reply to disk before it goes on, grades, and leaves hashed evidence. This
-page says what that costs beside a loop that does the calls and nothing else. Figures are ratios within one run on one machine.
+page compares its cost with a loop that does the calls and nothing else. Figures are ratios within one run on one machine.
 `make bench ARGS=run` measures them again, with `ARGS="run --quick"` roughly and in two minutes, and `ARGS="run --write"` renews
 this page. [Validation](speed.md) and [other tools](comparison-with-other-tools.md) have pages of their own.
 
@@ -181,7 +181,7 @@ Without calls, so that nothing hides behind them.
 
 ## Given answers
 
-Questions of multiple choice whose answers stand in a file: nobody is asked, so that all of the time is assay's own. Of a record
+Questions of multiple choice whose answers stand in a file: no model is called, so that all of the time is assay's own. Of a record
 that is done nothing stays in memory but 30 to 60 bytes: while answers are looked up, a hash of its id and the place of its answer;
 at the end, its scores and its row in each slice.
 
@@ -194,7 +194,7 @@ some 250 times in each second of it.
 
 {parts}
 
-- **The bare loop is the floor** of whoever makes these calls with aiohttp. The calls alone take assay less than that: a request
+- **The bare loop is the floor** for these calls with aiohttp. The calls alone take assay less than that: a request
   is one write, and a reply is read by the parser of Node.js ([what a run may cost](../decisions/007-what-a-run-costs.md)).
 - **The start** is paid once: numpy, which reads datasets and makes intervals, asyncio with TLS, click, and the types of assay's own
   values. The larger a run, the less of it.
@@ -211,7 +211,7 @@ some 250 times in each second of it.
 - Every figure is of a fresh process, from its start to its end, imports included: user and system time of it and its children, and
   its largest resident memory. They take turns, and the smallest result of each counts. The
   ratio to the bare loop is the median of those of nine turns, since the speed of a machine changes from one minute to the next.
-- The provider (`bench/stub.py`) is a process of its own, and its time is nobody's cost. It counts what arrives; a job that does not
+- The provider (`bench/stub.py`) is a process of its own, and its time is not counted. It counts what arrives; a job that does not
   make one call of the candidate and one of the judge for every case has no figure.
 - The bare loop (`bench/drivers/bare_loop.py`) is aiohttp, uvloop and orjson with one line in a file for each case, neither synced
   nor hashed. Its request bodies are those that assay sends, to the byte count, because a longer prompt is a larger job; it neither

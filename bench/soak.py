@@ -206,7 +206,7 @@ def sizes_table(soak: Soak) -> str:
 TEXT = """# Soak test
 
 A run must not grow while it works. This one has a million records in a folder of files, a candidate and a judge on the same
-machine that answer at once, and somebody who looks at it every second from outside. `make soak` does it again,
+machine that answer at once, and a client that reads it every second from outside. `make soak` does it again,
 `make soak ARGS="--records 50000"` with another size, and `make soak ARGS=--write` renews this page.
 
 {setting}

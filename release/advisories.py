@@ -153,7 +153,7 @@ def not_proven_by(result: Audit) -> list[str]:
     """What an audit has left open, in sentences."""
     if not result.was_asked:
         return [
-            "Whether there are known vulnerabilities in what is locked: pip-audit could not be run, since nobody answers.",
+            "Whether there are known vulnerabilities in what is locked: pip-audit could not be run, since no server answers.",
             f"  {result.reason}",
         ]
     if not result.skipped:

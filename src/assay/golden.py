@@ -59,7 +59,7 @@ def _utc(moment: datetime) -> datetime:
     return moment
 
 
-def _no_number(value: Any) -> Any:
+def _no_number(value: object) -> Any:
     if isinstance(value, int | float):
         raise ValueError("must be a time in ISO 8601, not a number")
     return value

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from assay.core.gate_text import MissedGate, gate_texts, missed_gates
 from assay.core.settings import Gates
+from assay.core.summary import Interval
 from assay.metrics.summary import summarize
 
 
@@ -36,6 +37,13 @@ def test_a_reason_about_the_whole_run_belongs_to_no_gate() -> None:
     assert missed_gates(["pass rate or not, nothing could be evaluated"], gates) == [
         MissedGate("", "pass rate or not, nothing could be evaluated")
     ]
+
+
+def test_a_gate_has_the_value_and_the_interval_of_its_metric() -> None:
+    interval = Interval(low=0.8, high=0.95, method="wilson", n=40)
+    summary = replace(summarize(()), pass_rate=0.9, pass_rate_interval=interval)
+    (gate,) = gate_texts(Gates(pass_rate=0.8), summary)
+    assert (gate.met, gate.interval) == ("pass rate 90.0 % (at least 80.0 %)", interval)
 
 
 def test_a_gate_without_a_value_is_unknown() -> None:

@@ -6,7 +6,7 @@ import pytest
 from assay.core.plan import Plan
 from assay.core.settings import PanelSection, RunFile, RunSection, stated
 
-DECIDED = {"datasets", "judges", "providers", "on_invalid", "batch", "retention", "response_source", "strict_parameters"}
+DECIDED = {"datasets", "judges", "providers", "on_invalid", "batch", "retention", "response_source", "strict_parameters", "group"}
 """Settings that planning turns into something else."""
 
 

@@ -48,3 +48,17 @@ def judged(folder: Path, run_id: str, rows: Sequence[dict[str, Any]], answers: M
 def answering(rows: Sequence[dict[str, Any]], *failing: int) -> dict[str, str]:
     """Answers that the judge passes to all rows but those at the given places."""
     return {row["id"]: INCORRECT if place in failing else CORRECT for place, row in enumerate(rows)}
+
+
+def group(
+    folder: Path, name: str, rows: Sequence[dict[str, Any]], answers: Mapping[str, Mapping[str, str]], **options: Any
+) -> tuple[RunResult, ...]:
+    """Runs of several candidates that were started together, with the answers of each by its name."""
+    dataset = write_rows(folder / "law.jsonl", *rows)
+    given = [
+        {"example_id": row_id, "candidate_name": candidate, "response_text": text}
+        for candidate, texts in answers.items()
+        for row_id, text in texts.items()
+    ]
+    responses = write_rows(folder / f"{name}-answers.jsonl", *given)
+    return api.run(dataset, responses=str(responses), run_id=name, runs_dir=str(folder / "runs"), **options)

@@ -10,7 +10,7 @@ from assay import validate
 from assay.core.errors import RunNotFound
 from assay.engine.planning.request import RunRequest
 from assay.engine.submissions import (
-    Presence,
+    UploadFolder,
     accept,
     exact_run,
     new_upload,
@@ -20,7 +20,7 @@ from assay.engine.submissions import (
     sweep_gone,
     sweep_uploads,
     temporary,
-    verdict_on,
+    upload_verdict,
 )
 from assay.testing import example_dataset
 
@@ -32,7 +32,7 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def uploaded(runs: Path, presence: Presence, run_id: str, content: bytes) -> RunRequest:
+def uploaded(runs: Path, presence: UploadFolder, run_id: str, content: bytes) -> RunRequest:
     path = new_upload(runs, run_id, place=presence.folder) / "data.json"
     path.write_bytes(content)
     return RunRequest(
@@ -46,27 +46,27 @@ def batch(*prompts: object) -> bytes:
 
 
 def test_an_upload_becomes_a_queued_run_which_the_next_server_finds(runs: Path) -> None:
-    presence = Presence(runs)
+    presence = UploadFolder(runs)
     verdict = prepare_run(uploaded(runs, presence, "one", batch("p", 7)))
     assert (verdict.outcome, verdict.evaluations) == ("accepted_with_record_errors", 1)
     assert verdict.record_errors_total == 1
     accept(verdict.plan, runs, at=1.0)
     presence.leave()
-    following = Presence(runs)
+    following = UploadFolder(runs)
     assert sweep_uploads(runs, place=following.folder) == ["one"]
     assert [error["code"] for error in queued_errors(exact_run(runs, "one"))] == ["invalid_field_type"]
     following.leave()
 
 
 def test_a_plan_without_a_name_of_its_dataset_has_the_id_of_the_document(runs: Path) -> None:
-    presence = Presence(runs)
+    presence = UploadFolder(runs)
     verdict = prepare_run(uploaded(runs, presence, "one", batch("p")))
     assert [dataset["name"] for dataset in json.loads(verdict.plan)["datasets"]] == ["d"]
     presence.leave()
 
 
 def test_an_upload_of_a_server_that_is_gone_is_removed_and_one_under_way_stays(runs: Path) -> None:
-    gone, here = Presence(runs), Presence(runs)
+    gone, here = UploadFolder(runs), UploadFolder(runs)
     left, kept = (new_upload(runs, name, place=place.folder) for name, place in (("left", gone), ("kept", here)))
     gone.leave()
     sweep_gone(runs, place=here.folder)
@@ -75,7 +75,7 @@ def test_an_upload_of_a_server_that_is_gone_is_removed_and_one_under_way_stays(r
 
 
 def test_settings_that_cannot_work_leave_no_plan(runs: Path) -> None:
-    presence = Presence(runs)
+    presence = UploadFolder(runs)
     request = msgspec.structs.replace(uploaded(runs, presence, "one", example_dataset("golden_v1")), judges=())
     verdict = prepare_run(request)
     assert (verdict.outcome, verdict.plan) == ("rejected", b"")
@@ -85,7 +85,7 @@ def test_settings_that_cannot_work_leave_no_plan(runs: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "latest", "on", "../one", "two"])
 def test_a_run_is_found_by_its_whole_id_alone(runs: Path, name: str) -> None:
-    presence = Presence(runs)
+    presence = UploadFolder(runs)
     accept(prepare_run(uploaded(runs, presence, "one", batch("p"))).plan, runs, at=1.0)
     assert exact_run(runs, "one").run_id == "one"
     with pytest.raises(RunNotFound):
@@ -97,5 +97,5 @@ def test_reports_on_several_datasets_are_one_with_the_worst_outcome() -> None:
     good, mixed = validate(batch("p"), "batch_v1"), validate(batch("p", 7, 8), "batch_v1")
     whole = one_report([good, mixed])
     assert (whole.outcome, whole.counts.accepted_records, whole.counts.rejected_records) == ("accepted_with_record_errors", 2, 2)
-    assert verdict_on(whole).record_errors_total == 2
+    assert upload_verdict(whole).record_errors_total == 2
     assert one_report([good]) is good

@@ -14,7 +14,7 @@ from assay.metrics.gates import check_gates
 from assay.metrics.summary import summarize
 from assay.presentation.run import run_sections
 from assay.presentation.run_report import view_of
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from assay.testing import StubProvider, StubReply, StubRequest
 from tests.engine.run_settings import mcq_row, write_rows

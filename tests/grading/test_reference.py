@@ -8,7 +8,7 @@ import pytest
 from assay.core.case import Case
 from assay.engine.planning.dataset_inputs import read_dataset, recorded_replies, replayed
 from assay.grading import GradingSettings, needs_judge
-from assay.grading.tool_call import ToolCall, expected_call
+from assay.grading.tool_call import ToolUse, expected_call
 from tests.grading.driving import drive, judged
 
 TRAVEL = Path(__file__).parent.parent.parent / "examples" / "conversation_v1" / "travel-agent.json"
@@ -26,7 +26,7 @@ def graded(answer: str, *, turn: int = 0):
 
 
 def test_the_recorded_turns_tool_is_expected() -> None:
-    assert expected_call(turns()[1]) == ToolCall("hold_seat", {"train": "RJ 131", "position": "window"})
+    assert expected_call(turns()[1]) == ToolUse("hold_seat", {"train": "RJ 131", "position": "window"})
     assert [needs_judge(case, NO_JUDGE) for case in turns()] == [False, False, True]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.grading.tool_call import ToolCall, read_call
+from assay.grading.tool_call import ToolUse, read_call
 from tests.grading.test_reference import RIGHT, graded
 
 
@@ -16,18 +16,18 @@ from tests.grading.test_reference import RIGHT, graded
     ],
 )
 def test_inputs_are_compared_as_json_values(one: dict[str, object], other: dict[str, object], *, is_same: bool) -> None:
-    assert ToolCall("t", one).is_same_as(ToolCall("t", other)) is is_same
+    assert ToolUse("t", one).is_same_as(ToolUse("t", other)) is is_same
 
 
 def test_a_call_without_input_has_an_empty_one() -> None:
-    assert read_call('{"tool": "now"}') == ToolCall("now", {})
+    assert read_call('{"tool": "now"}') == ToolUse("now", {})
     assert read_call('{"tool": "now", "input": "soon"}') is None
 
 
 def test_a_call_whose_members_cannot_be_told_is_no_call_without_input() -> None:
     called = read_call('{"tool": "now", "arguments": {"zone": "UTC"}}')
     assert called is not None
-    assert not called.is_same_as(ToolCall("now"))
+    assert not called.is_same_as(ToolUse("now"))
     assert str(called) == "now without input"
 
 

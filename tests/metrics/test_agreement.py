@@ -125,4 +125,4 @@ def test_labels_of_one_kind_leave_the_other_rate_undefined() -> None:
 def test_a_rater_who_always_says_the_same_shows_no_agreement_and_no_interval_of_it(weights: str) -> None:
     found = cohen_kappa(confusion([1] * 10, [1] * 7 + [0] * 3), weights=weights)
     assert (found.value, found.interval) == (0.0, None)
-    assert "whatever the other says" in found.reason
+    assert "regardless of what the other says" in found.reason

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assay.core.summary import percentile
 from assay.metrics.distributions import student_quantile
-from assay.metrics.intervals import Estimate, cluster_interval, mean_interval, score_bounds, wilson
+from assay.metrics.intervals import Estimate, cluster_interval, mean_interval, rule_of_three, score_bounds, wilson
 
 Z = 1.959963984540054
 
@@ -122,6 +122,18 @@ def test_values_outside_of_the_scale_move_its_ends() -> None:
     found = cluster_interval(np.array([0.9, 0.8, -0.4]), np.arange(3, dtype=np.int32))
     assert found is not None
     assert -0.4 < found.low < 0 < found.high < 1
+
+
+@pytest.mark.parametrize(("values", "method"), [([0.0, 1.0, 1.0], "wilson_cluster"), ([0.0, 0.5, 1.0], "score_cluster")])
+def test_the_score_interval_of_a_rate_in_clusters_is_named_after_wilson(values: list[float], method: str) -> None:
+    found = cluster_interval(np.array(values), np.arange(3, dtype=np.int32))
+    assert found is not None
+    assert found.method == method
+
+
+@pytest.mark.parametrize("n", [1, 10, 300])
+def test_the_rule_of_three_leaves_open_what_n_equal_values_show_in_one_of_forty_cases(n: int) -> None:
+    assert (1 - rule_of_three(n)) ** n == pytest.approx(0.025)
 
 
 def test_one_cluster_has_no_interval() -> None:

@@ -61,7 +61,7 @@ def test_comparisons_of_one_record_hang_together() -> None:
 
 def test_without_a_win_nobody_is_ranked() -> None:
     found = ranking(*several(tie=3, inconsistent=5))
-    assert found["reason"] == "nobody won a comparison in both orders, so nothing orders the candidates"
+    assert found["reason"] == "no candidate won a comparison in both orders, so nothing orders the candidates"
     assert [(one["name"], one["strength"], one["wins"]) for one in found["candidates"]] == [("ada", None, 0), ("bob", None, 0)]
 
 

@@ -67,7 +67,11 @@ MODULES: tuple[Module, ...] = (
         "metrics/test_summary.py metrics/test_repeats.py metrics/test_clusters.py metrics/test_profiles.py",
         _METRICS,
     ),
-    Module("store/redact.py", "store/test_redact.py store/test_redact_secrets.py core/test_secrets.py", _STORE),
+    Module(
+        "store/redact.py",
+        "store/test_redact.py store/test_redact_secrets.py store/test_redact_personal.py core/test_secrets.py",
+        _STORE,
+    ),
     Module("store/redact_personal.py", "store/test_redact_personal.py store/test_redact.py", _STORE),
     Module("store/sqlite.py", "store/test_sqlite.py store/test_ledger.py", _STORE),
 )

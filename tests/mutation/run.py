@@ -21,7 +21,7 @@ from tests.mutation.modules import MODULES, ROOT, SOURCE, Module
 from tests.mutation.mutants import Mutant, mutants_of
 
 MARKS = Path(__file__).with_name("equivalent.toml")
-MOST_SURVIVORS = 0.05
+MAX_SURVIVORS = 0.05
 """The share of mutants that may survive; more are tests that are missing."""
 _TEST_SECONDS = 120
 """After which a test hangs."""
@@ -162,7 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     if survivors:
         _say(f"Write a test that notices each, or mark it in {MARKS.relative_to(ROOT)} with the reason why none can.")
-    return int(len(survivors) > MOST_SURVIVORS * len(verdicts))
+    return int(len(survivors) > MAX_SURVIVORS * len(verdicts))
 
 
 def _place(mutant: Mutant) -> str:

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from assay.datasets.converters.report import ConversionNote, ConversionReport, SourceCounts
 from assay.presentation.conversion import conversion_sections
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 
 PLAIN = ReportSettings(version="9")

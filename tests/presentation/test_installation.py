@@ -1,9 +1,8 @@
 """Checks of the installation in sections."""
 
-from assay.core.doctor import DoctorCheck
-from assay.core.model_probe import ModelProbe, ProbeCheck, ShownExchange
+from assay.core.setup_checks import DoctorCheck, ModelProbe, ProbeCheck, ShownExchange
 from assay.presentation.installation import doctor_sections, probe_sections
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from assay.presentation.record import record_report
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from tests.surfaces.cli.test_run_reports import PLAIN, record_text
 from tests.surfaces.run_views import (
     prediction,

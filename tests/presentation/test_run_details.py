@@ -3,7 +3,7 @@
 import msgspec
 
 from assay.core.manifest import ArtifactHash
-from assay.presentation.charts import IntervalPlot, ScoreDistribution
+from assay.presentation.charts import DistributionPlot, IntervalPlot
 from assay.presentation.run_details import artifact_table, error_table, hash_facts, key_metrics, run_charts, shares, spending_table
 from assay.presentation.sections import NO_LINKS
 from assay.store.verify import FileProblem
@@ -68,7 +68,7 @@ def test_one_run_has_its_scores_and_its_slices() -> None:
     charts = {chart.name: chart for chart in run_charts([golden_view()])}
     assert list(charts) == ["distribution.svg", "slices.svg", "slices-score.svg"]
     scores = charts["distribution.svg"].plot
-    assert isinstance(scores, ScoreDistribution)
+    assert isinstance(scores, DistributionPlot)
     assert ([level.count for level in scores.levels], scores.domain) == ([0, 1, 0, 1, 2], (1.0, 5.0))
     slices = charts["slices.svg"].plot
     assert isinstance(slices, IntervalPlot)

@@ -3,7 +3,7 @@
 from rich.cells import cell_len
 
 from assay.presentation.run_list import run_list_sections
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from tests.surfaces.cli.test_run_reports import LISTINGS
 

@@ -142,7 +142,7 @@ def test_a_service_out_of_reach_is_told_and_nothing_is_claimed(tmp_path: Path, m
     result = audit_locks(tmp_path)
     assert "ConnectionError" in result.reason
     assert proven_by(result) == []
-    assert not_proven_by(result)[0].endswith("pip-audit could not be run, since nobody answers.")
+    assert not_proven_by(result)[0].endswith("pip-audit could not be run, since no server answers.")
 
 
 def test_a_service_that_knows_nothing_at_all_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ FIVE = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 GOOD = np.array([0.05, 0.10, 0.15, 0.30, 0.40])
 SKEWED = np.array([0.03, 0.02, 0.05, 0.10, 0.80])
 FEW_RECORDS = "so few records often do not show the lowest scores, which the interval has to allow for"
-FEW_CLUSTERS = "so few clusters hardly show how far they hang together, and are never taken to do so less than not at all"
+FEW_CLUSTERS = "so few clusters hardly show their correlation, which is never taken as negative"
 RESAMPLES = 1_000
 
 

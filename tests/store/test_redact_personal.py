@@ -110,6 +110,11 @@ def test_four_numbers_below_32_are_a_version_and_not_an_address(text: str, *, is
     assert Redactor().text(f"It was {text} then.") == f"It was {'[REDACTED:ip_address]' if is_address else text} then."
 
 
+@pytest.mark.parametrize("text", ["_203.0.113.7", ".203.0.113.7", "v203.0.113.7", "203.0.113.7b"])
+def test_an_address_that_is_a_part_of_a_name_stays(text: str) -> None:
+    assert Redactor().text(f"It was {text} then.") == f"It was {text} then."
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -184,3 +184,12 @@ def test_a_ledger_that_is_in_its_place_needs_no_rescue(tmp_path: Path) -> None:
     assert not ledger.rescue()
     assert ledger.path.stat().st_ino == before
     ledger.close()
+
+
+def test_what_was_spent_is_the_cost_of_all_attempts_with_a_known_price(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    claim = ledger.claim(0, owner="me")
+    ledger.append(
+        claim, [CommitEntry(0, (attempt(cost=0.25), attempt(cost=None, call_id="judge"))), CommitEntry(1, (attempt(cost=0.5),))]
+    )
+    assert ledger.spent() == 0.75

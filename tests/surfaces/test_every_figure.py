@@ -15,7 +15,7 @@ from assay.presentation.run_report import view_of
 from assay.surfaces.exports.summary_rows import summary_rows
 from assay.surfaces.pages.page_renderer import FileLinks
 from assay.surfaces.pages.run import run_page
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from tests.engine.run_settings import batch_record, write_batch
 

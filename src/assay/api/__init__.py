@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from assay.api.runs import *
     from assay.api.stored_runs import *
     from assay.api.validation import *
-    from assay.core.doctor import DoctorCheck as DoctorCheck
-    from assay.core.model_probe import ModelProbe as ModelProbe
-    from assay.core.model_probe import ProbeCheck as ProbeCheck
     from assay.core.record_query import RecordSearch as RecordSearch
     from assay.core.runs import RunBackend as RunBackend
     from assay.core.settings import DatasetEntry as DatasetEntry
+    from assay.core.setup_checks import DoctorCheck as DoctorCheck
+    from assay.core.setup_checks import ModelProbe as ModelProbe
+    from assay.core.setup_checks import ProbeCheck as ProbeCheck
     from assay.datasets.converters import ConversionReport as ConversionReport
     from assay.datasets.converters.report import ConversionNote as ConversionNote
     from assay.datasets.dataset_paths import find_sources as find_sources
@@ -27,11 +27,17 @@ if TYPE_CHECKING:
     from assay.datasets.imports import ImportResult as ImportResult
     from assay.datasets.parsing.config import ValidationConfig as ValidationConfig
     from assay.datasets.parsing.config import load_config as load_config
+    from assay.datasets.tables.column_roles import ColumnsUnclear as ColumnsUnclear
     from assay.engine.comparison.alignment import Flip as Flip
     from assay.engine.comparison.alignment import FlipSide as FlipSide
     from assay.engine.comparison.gate import GateDecision as GateDecision
     from assay.engine.comparison.gate import GateReason as GateReason
     from assay.engine.comparison.gate import GateSpec as GateSpec
+    from assay.engine.comparison.group_comparison import GroupComparison as GroupComparison
+    from assay.engine.comparison.group_comparison import PairComparison as PairComparison
+    from assay.engine.comparison.matrix import MatrixColumn as MatrixColumn
+    from assay.engine.comparison.matrix import MatrixRow as MatrixRow
+    from assay.engine.comparison.matrix import RunMatrix as RunMatrix
     from assay.engine.comparison.run_comparison import RunComparison as RunComparison
     from assay.engine.comparison.run_comparison import SliceDifference as SliceDifference
     from assay.engine.comparison.run_comparison import StoredComparison as StoredComparison
@@ -77,7 +83,7 @@ if TYPE_CHECKING:
     from assay.engine.readers.tables import typed_rows as typed_rows
     from assay.engine.records.run_counters import Snapshot as Snapshot
     from assay.engine.run_import import ImportRequest as ImportRequest
-    from assay.engine.submissions import MOST_ERRORS as MOST_ERRORS
+    from assay.engine.submissions import MAX_ERRORS as MAX_ERRORS
     from assay.engine.submissions import NamedModels as NamedModels
     from assay.engine.submissions import Submissions as Submissions
     from assay.engine.submissions import UploadTarget as UploadTarget
@@ -105,22 +111,24 @@ if TYPE_CHECKING:
     from assay.store.verify import FileProblem as FileProblem
 
 _NAMES = {
-    "api.checks": "check_upload estimate_cost examine_place probe_models warm_up",
+    "api.checks": "check_upload estimate_cost check_installation probe_models warm_up",
     "api.client": "AsyncClient Client RunStatus",
-    "api.datasets": "TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract dataset_table import_files import_runs",
+    "api.datasets": """
+        TABLE_COLUMNS TABLE_LISTS convert convert_benchmark convert_contract convert_table dataset_table import_files import_runs
+    """,
     "api.decisions": """
-        PlannedSuite SuiteResult SuiteRun audit compare decide_suite gate keep_comparison kept_comparison list_baselines
-        note_audit plan_rank plan_suite rank read_flips run_suite set_baseline trend
+        GatedRun GroupDecision PlannedSuite SuiteResult SuiteRun audit compare compare_runs decide_suite gate gate_group
+        keep_comparison kept_comparison list_baselines note_audit plan_rank plan_suite rank read_flips run_suite
+        set_baseline trend
     """,
     "api.judges": "calibrate filled_labels keep_card keep_label kept_cards kept_labels label_sample label_text probe",
     "api.runs": "cancel check list_records plan_run_file plan_runs resume retry run run_async work",
     "api.stored_runs": """
-        PurgeResult fetch file_problems filled_eval_run index_progress list_runs open_run publish purge removed replay
-        rescore run_id_of verify
+        PurgeResult RunGroup fetch file_problems filled_eval_run index_progress list_runs open_group open_run publish
+        purge removed replay rescore run_id_of run_matrix verify
     """,
     "api.validation": "FixReport fix stream validate validate_with_hashes",
-    "core.doctor": "DoctorCheck",
-    "core.model_probe": "ModelProbe ProbeCheck",
+    "core.setup_checks": "DoctorCheck ModelProbe ProbeCheck",
     "core.record_query": "RecordSearch",
     "core.runs": "RunBackend",
     "core.settings": "DatasetEntry",
@@ -129,7 +137,10 @@ _NAMES = {
     "datasets.dataset_paths": "find_sources",
     "datasets.imports": "DatasetRows ImportFormat ImportReport ImportResult",
     "datasets.parsing.config": "ValidationConfig load_config",
+    "datasets.tables.column_roles": "ColumnsUnclear",
     "engine.comparison.alignment": "Flip FlipSide",
+    "engine.comparison.group_comparison": "GroupComparison PairComparison",
+    "engine.comparison.matrix": "MatrixColumn MatrixRow RunMatrix",
     "engine.comparison.gate": "GateDecision GateReason GateSpec",
     "engine.comparison.run_comparison": "RunComparison SliceDifference StoredComparison",
     "engine.comparison.trends": "RunTrend",
@@ -153,7 +164,7 @@ _NAMES = {
     "engine.records.run_counters": "Snapshot",
     "engine.run_import": "ImportRequest",
     "engine.submissions": """
-        MOST_ERRORS NamedModels Submissions UploadTarget UploadVerdict accept_records file_models has_failed is_driven
+        MAX_ERRORS NamedModels Submissions UploadTarget UploadVerdict accept_records file_models has_failed is_driven
         leave_failure named_run no_such_run prepare_run record_errors record_failure run_file_models
         run_file_problems run_project
     """,

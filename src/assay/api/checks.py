@@ -15,11 +15,10 @@ import msgspec
 from assay.api.runs import plan_runs, run, run_request
 from assay.api.validation import validate
 from assay.core.contract import BUILT_IN, CONTRACTS
-from assay.core.doctor import DoctorCheck
-from assay.core.model_probe import ModelProbe
 from assay.core.plan import Plan
 from assay.core.provider import PROVIDERS
 from assay.core.runs import RUNS_DIR
+from assay.core.setup_checks import DoctorCheck, ModelProbe
 from assay.datasets.dataset_paths import find_sources
 from assay.engine.planning.doctor import examine
 from assay.engine.planning.estimate import CostEstimate
@@ -27,19 +26,19 @@ from assay.engine.planning.estimate import estimate_cost as estimate_planned
 from assay.engine.planning.model_probes import probe_models as probe_planned
 from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.request import PlanProblems, RunRequest
-from assay.engine.submissions import UploadVerdict, one_report, verdict_on
+from assay.engine.submissions import UploadVerdict, one_report, upload_verdict
 from assay.models import load_provider
 
 __all__ = [
+    "check_installation",
     "check_upload",
     "estimate_cost",
-    "examine_place",
     "probe_models",
     "warm_up",
 ]
 
 
-def examine_place(
+def check_installation(
     runs_dir: str | Path = RUNS_DIR,
     *,
     run_file: str | Path = "",
@@ -108,4 +107,4 @@ def check_upload(path: Path, contract: str, *, allow_size: bool = False, null_as
     known = BUILT_IN if contract == "auto" else contract
     sources = find_sources([str(path)])
     check = partial(validate, allow_size=allow_size, null_as_absent=null_as_absent, interface="http")
-    return verdict_on(one_report([check(source, known) for source in sources]))
+    return upload_verdict(one_report([check(source, known) for source in sources]))

@@ -3,8 +3,11 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from assay.api.validation import validate, validate_with_hashes
 from assay.core.errors import UsageProblem
@@ -12,11 +15,16 @@ from assay.core.plugin import find_plugin, given_plugin
 from assay.core.retention import longest_retention, retention_in
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
-from assay.datasets import contract_named
+from assay.core.settings import ColumnSection
+from assay.datasets import contract_named, read_records
 from assay.datasets.converters import CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
+from assay.datasets.dataset_paths import open_dataset
 from assay.datasets.imports import DatasetRows, ImportFormat, ImportResult, read_files
+from assay.datasets.parsing.config import ValidationConfig, read_columns
 from assay.datasets.parsing.source import open_source
+from assay.datasets.tables import TARGETS, TableOptions, read_table
+from assay.datasets.tables.conversion import table_conversion
 from assay.engine.readers.run_list import result_of
 from assay.engine.readers.tables import COLUMNS as TABLE_COLUMNS
 from assay.engine.readers.tables import LISTS as TABLE_LISTS
@@ -24,8 +32,7 @@ from assay.engine.readers.tables import (
     RecordTable,
     case_table,
 )
-from assay.engine.run_import import ImportRequest, candidates_of, check_new, dataset_of, import_plans, publish
-from assay.engine.storage.run_paths import new_run_id
+from assay.engine.run_import import ImportRequest, check_new, dataset_of, import_plans, publish
 
 __all__ = [
     "TABLE_COLUMNS",
@@ -33,6 +40,7 @@ __all__ = [
     "convert",
     "convert_benchmark",
     "convert_contract",
+    "convert_table",
     "dataset_table",
     "import_files",
     "import_runs",
@@ -63,6 +71,27 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
         raise UsageProblem(f"'{path}' is not a usable {source} dataset", hint=f"see what is wrong with: assay validate {path}")
     converted = convert_cases(report.cases, source=contract_named(known), target=contract_named(target), name=str(path))
     return with_rejected(converted, report.record_errors)
+
+
+def convert_table(
+    path: str | Path, *, contract: str = "auto", columns: ColumnSection | Mapping[str, Any] | None = None, sheet: str = ""
+) -> ConversionResult:
+    """Convert a table to the records of a contract; rows that cannot be records are remarks. Raises UsageProblem."""
+    named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})
+    source = open_dataset(path)
+    is_direct = contract in ("auto", *TARGETS)
+    # Before the whole table is read, so that an unknown contract is refused at once.
+    wanted = contract if is_direct else contract_named(contract)
+    table = read_table(source, TableOptions(named, sheet), contract=wanted if is_direct else "auto")
+    report = read_records(table, source, ValidationConfig())
+    converted = table_conversion(report, table, name=str(path))
+    if is_direct:
+        return converted
+    further = convert_cases(report.cases, source=table.contract, target=contract_named(contract), name=str(path))
+    remarks = (*converted.report.remarks, *further.report.remarks)
+    counts = msgspec.structs.replace(converted.report.sources[0], emitted=further.report.sources[0].emitted)
+    both = msgspec.structs.replace(further.report, conversion=converted.report.conversion, sources=(counts,), remarks=remarks)
+    return msgspec.structs.replace(further, report=both)
 
 
 def import_files(
@@ -98,10 +127,8 @@ def import_runs(
             with path.open("wb") as stream:
                 stream.writelines(rows.lines())
         read = dataset_of(path, rows, shown=imported.first_path if dataset is None else path)
-        names = candidates_of(imported, wanted)
-        ids = [new_run_id() for _ in names] if run_id is None else [run_id]
         now = time.time()
-        plans = import_plans(imported, read, wanted=wanted, ids=ids, now=now, retention=retention)
+        plans = import_plans(imported, read, wanted=wanted, run_id=run_id or "", now=now, retention=retention)
         # Before the first is published: of several runs all are made or none.
         check_new(plans, Path(runs_dir))
         folders = [publish(imported, rows, plan=plan, dataset=read, runs_dir=Path(runs_dir), at=now) for plan in plans]

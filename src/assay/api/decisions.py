@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from assay.api.runs import OnBusy, RunHooks, Watch, plan_runs, run, run_environment
-from assay.api.stored_runs import sealed_folder
+from assay.api.stored_runs import RunGroup, sealed_folder, sealed_run
 from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, SourceUnreadable, UsageProblem
 from assay.core.run_result import RunResult
@@ -32,27 +32,31 @@ from assay.engine.comparison.gate import (
     promote,
     record,
 )
+from assay.engine.comparison.group_comparison import GroupComparison, compare_pairs, pairs_between, pairs_within
 from assay.engine.comparison.run_comparison import ComparisonOptions, RunComparison, StoredComparison
 from assay.engine.comparison.run_comparison import compare as compare_folders
-from assay.engine.comparison.run_comparison import compare as compare_runs
 from assay.engine.comparison.suite_file import SuiteEntry, load_suite
 from assay.engine.comparison.trends import RunTrend, TrendChoice, run_trend
 from assay.engine.planning.pairs import PlannedComparison, RankRequest, plan_comparison
 from assay.engine.planning.plans import PlannedRuns
 from assay.engine.planning.request import PlanProblems, RunRequest
 from assay.engine.runs import check_placement, start
-from assay.engine.storage.run_paths import check_unchanged, find_run, new_run_id
+from assay.engine.storage.run_paths import check_unchanged, find_runs, new_run_id
 from assay.store.audit import read_audit
 from assay.store.published_run import PublishedRun
 
 __all__ = [
+    "GatedRun",
+    "GroupDecision",
     "PlannedSuite",
     "SuiteResult",
     "SuiteRun",
     "audit",
     "compare",
+    "compare_runs",
     "decide_suite",
     "gate",
+    "gate_group",
     "keep_comparison",
     "kept_comparison",
     "list_baselines",
@@ -81,6 +85,29 @@ def compare(
     return compare_folders(sealed_folder(before, runs_dir), sealed_folder(after, runs_dir), choices)
 
 
+def compare_runs(
+    before: RunGroup,
+    after: RunGroup | None = None,
+    *,
+    cluster: str | None = None,
+    slices: tuple[str, ...] | None = (),
+    max_flips: int | None = 0,
+) -> GroupComparison:
+    """Compare the runs of a group in pairs, or those of two groups by candidate, with Holm's correction for the number of pairs.
+
+    One run and a group are compared run by run. Raises UsageProblem for unfinished runs, and when no pair has a record in common.
+    """
+    firsts = [sealed_run(run.folders) for run in before.runs]
+    if after is None:
+        title, pairs = before.name, pairs_within(firsts)
+    else:
+        title = f"{before.name} → {after.name}"
+        pairs = pairs_between(firsts, [sealed_run(run.folders) for run in after.runs])
+    if not pairs:
+        raise UsageProblem(f"'{title}' names no two different runs", hint="name another run: assay compare BEFORE AFTER")
+    return compare_pairs(title, pairs, ComparisonOptions(cluster=cluster, slices=slices, max_flips=max_flips))
+
+
 def kept_comparison(
     before: str, after: str, *, runs_dir: str | Path = RUNS_DIR, cluster: str | None = None
 ) -> StoredComparison | None:
@@ -101,6 +128,8 @@ def read_flips(places: Sequence[FlipOffsets], *, before: str, after: str, runs_d
     return load_flips(places, before=sealed_folder(before, runs_dir), after=sealed_folder(after, runs_dir))
 
 
+_SEVERITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
+"""Words by severity, the worst first: a suite or a group takes the worst word of its runs."""
 DECIDING = (METRICS, "predictions.jsonl")
 """Artifacts that decisions rest on: thresholds on the first, comparisons on the second, too."""
 
@@ -142,7 +171,9 @@ def gate(
     if against is not None:
         check_unchanged(against, *DECIDING)
     check_demand(demand, has_baseline=against is not None)
-    comparison = None if against is None else compare_runs(against, run, ComparisonOptions(cluster=cluster, slices=(), max_flips=0))
+    comparison = (
+        None if against is None else compare_folders(against, run, ComparisonOptions(cluster=cluster, slices=(), max_flips=0))
+    )
     if comparison is not None and not comparison.n:
         raise UsageProblem(
             f"nothing can be compared: {comparison.passes.reason or 'no record was graded in both runs'}",
@@ -172,12 +203,90 @@ def _reference_run(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun
         return None if is_itself and not name else baseline_run(runs_dir, chosen)
     if not name:
         return None
+    return _named_reference(run, runs_dir, name)
+
+
+def _named_reference(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun:
+    """Return the run of a name; of a group that of the same candidate."""
     try:
-        return sealed_folder(name, runs_dir)
+        found = find_runs(runs_dir, name)
     except RunNotFound:
         raise RunNotFound(
             f"there is no baseline and no run '{name}' in '{runs_dir}'", hint="list the baselines with: assay baseline show"
         ) from None
+    if len(found) == 1:
+        return sealed_run(found[0])
+    candidate, datasets = run.manifest.candidate.name, {dataset.dataset_id for dataset in run.manifest.plan.datasets}
+    same = [
+        other
+        for other in map(sealed_run, found)
+        if other.manifest.candidate.name == candidate
+        and not datasets.isdisjoint(d.dataset_id for d in other.manifest.plan.datasets)
+    ]
+    if len(same) != 1:
+        what = f"no run of '{candidate}'" if not same else f"{len(same)} runs of '{candidate}'"
+        raise RunNotFound(f"group '{name}' has {what} to compare '{run.manifest.run_id}' with", hint="name one run as --baseline")
+    return same[0]
+
+
+class GatedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a group, and what was decided about it."""
+
+    run_id: str
+    candidate: str
+    verdict: GateDecision | None
+    problem: str = ""
+    """Reason why it could not be decided about."""
+
+
+class GroupDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """Decisions about the runs of a group."""
+
+    group: str
+    word: Word
+    passed: bool
+    """Every run met its gate."""
+    runs: tuple[GatedRun, ...]
+
+    @property
+    def is_decided(self) -> bool:
+        """True when every run could be decided about."""
+        return all(one.verdict is not None for one in self.runs)
+
+    def to_dict(self) -> JsonObject:
+        """Return the decisions as JSON documents have them."""
+        runs = [{**msgspec.to_builtins(one), "verdict": one.verdict.to_dict() if one.verdict else None} for one in self.runs]
+        return {"group": self.group, "verdict": self.word, "passed": self.passed, "runs": runs}
+
+
+def gate_group(
+    group: RunGroup,
+    demand: GateSpec = GateSpec(),
+    *,
+    baseline: str = "",
+    cluster: str | None = None,
+) -> GroupDecision:
+    """Decide about each run of a group as `gate` does; the audit log keeps every decision.
+
+    A run that cannot be decided about keeps no other one from it. Raises UsageProblem when none can be.
+    """
+    found: list[GatedRun] = []
+    problems: list[AssayError] = []
+    for reader in group.runs:
+        run_id, runs_dir = reader.folders.run_id, reader.folders.runs_dir
+        verdict, problem = None, ""
+        try:
+            verdict = gate(run_id, demand, runs_dir=runs_dir, baseline=baseline, cluster=cluster)
+        except (UsageProblem, RunNotFound) as undecided:
+            problems.append(undecided)
+            problem = undecided.message
+        found.append(GatedRun(run_id=run_id, candidate=reader.result.candidate, verdict=verdict, problem=problem))
+    if len(problems) == len(found):
+        raise problems[0]
+    words: set[Word] = {one.verdict.word for one in found if one.verdict is not None} | ({"WARNING"} if problems else set())
+    word: Word = next(word for word in _SEVERITY if word in words)
+    passed = all(one.verdict is not None and one.verdict.passed for one in found)
+    return GroupDecision(group=group.name, word=word, passed=passed, runs=tuple(found))
 
 
 def check_demand(demand: GateSpec, *, has_baseline: bool) -> None:
@@ -233,16 +342,12 @@ def rank(
     takes_signals: bool = False,
     placement: RunBackend = LOCAL_BACKEND,
 ) -> RunResult:
-    """Have judges compare the answers of finished runs in both orders, as a run with sealed evidence; `ranking` of its metrics
+    """Have judges compare the answers of finished runs in both orders, as a run with sealed artifacts; `ranking` of its metrics
     has the order. An unfinished run of the same id is resumed. `placement` says where it is stored, as for `run`.
     """
     planned = source if isinstance(source, PlannedComparison) else plan_rank(source)
     hooks = RunHooks(watch=watch, on_busy=on_busy, takes_signals=takes_signals, placement=placement)
     return start(planned.plan, Path(planned.runs_dir), run_environment(**hooks))
-
-
-_SEVERITY: tuple[Word, ...] = ("REGRESSION", "WARNING", "IMPROVED", "PASS")
-"""Words by severity, the worst first: a suite takes the worst word of its runs."""
 
 
 class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -305,7 +410,9 @@ def plan_suite(
     for entry in suite.runs:
         run_file = str(Path(path).parent / entry.run)
         try:
-            request = RunRequest(run_file=run_file, run_id=f"{prefix}-{entry.title}", runs_dir=str(runs_dir), interface="cli")
+            request = RunRequest(
+                run_file=run_file, run_id=f"{prefix}-{entry.title}", group=prefix, runs_dir=str(runs_dir), interface="cli"
+            )
             planned = plan_runs(request)
         except PlanProblems as refused:
             problems += refused.problems
@@ -354,7 +461,7 @@ def _gate_problems(entry: SuiteEntry, planned: PlannedRuns, runs_dir: Path) -> l
 
 def _is_run(name: str, runs_dir: Path) -> bool:
     try:
-        return find_run(runs_dir, name).is_sealed
+        return all(folders.is_sealed for folders in find_runs(runs_dir, name))
     except AssayError:
         return False
 
@@ -381,7 +488,7 @@ def decide_suite(planned: PlannedSuite, results: Sequence[Sequence[RunResult]]) 
     expected = sum(len(plans.plans) for _, plans in planned.parts)
     is_finished = len(found) == expected and all(one.verdict is not None or one.problem for one in found)
     decided = _result(planned.name, found, is_finished=is_finished)
-    # An unfinished suite is no decision.
+    # An unfinished suite is not a decision.
     if is_finished:
         members = {**decided.to_dict(), "run_id": planned.run_id, "runs": [one.run_id for one in found]}
         record(Path(planned.runs_dir), "suite", members)

@@ -92,7 +92,7 @@ def run(
     are submitted and not waited for: `resume` collects them. The members of RunBackend say where the run is stored and evaluated.
     """
     hooks = RunHooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
-    # Popped, as they are no settings of a run.
+    # Popped, as they are not settings of a run.
     hooks["on_busy"] = options.pop("on_busy", None)
     hooks["placement"] = _placement(options)
     planned = source if isinstance(source, PlannedRuns) else plan_runs(run_request(source, options))
@@ -133,7 +133,7 @@ def run_request(source: RunRequest | str | Path, options: JsonObject) -> RunRequ
 
 
 def list_records(source: RunRequest | str | Path, **options: object) -> ListedRecords:
-    """Return the records that `run` would evaluate, and its gates, whatever its models. Raises PlanProblems."""
+    """Return the records that `run` would evaluate, and its gates, regardless of its models. Raises PlanProblems."""
     return list_request(run_request(source, options), environ=os.environ)
 
 

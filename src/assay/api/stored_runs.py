@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -14,6 +14,7 @@ from assay.core.retention import RetentionSettings, longest_retention, retention
 from assay.core.run_result import RunListing, RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ProfileId
+from assay.engine.comparison.matrix import RunMatrix
 from assay.engine.finalization.recompute import differences
 from assay.engine.readers.run_list import list_runs as listed_runs
 from assay.engine.readers.run_list import result_of
@@ -26,6 +27,7 @@ from assay.engine.storage.run_paths import (
     fetch_published,
     find_named_run,
     find_run,
+    find_runs,
     folders_of,
     new_run_id,
     publish_sealed,
@@ -39,11 +41,13 @@ from assay.store.verify import FileProblem, removed_artifacts, verify_place, ver
 
 __all__ = [
     "PurgeResult",
+    "RunGroup",
     "fetch",
     "file_problems",
     "filled_eval_run",
     "index_progress",
     "list_runs",
+    "open_group",
     "open_run",
     "publish",
     "purge",
@@ -51,7 +55,9 @@ __all__ = [
     "replay",
     "rescore",
     "run_id_of",
+    "run_matrix",
     "sealed_folder",
+    "sealed_run",
     "verify",
 ]
 
@@ -107,6 +113,31 @@ def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunReader:
     return RunReader(find_run(Path(runs_dir), run_name))
 
 
+class RunGroup(msgspec.Struct, frozen=True):
+    """Runs that were started together, or one run."""
+
+    name: str
+    """Common name of the runs; of one run its id."""
+    runs: tuple[RunReader, ...]
+
+    @property
+    def is_several(self) -> bool:
+        """True for more than one run."""
+        return len(self.runs) > 1
+
+
+def open_group(name: str, *, runs_dir: str | Path = RUNS_DIR) -> RunGroup:
+    """Open the runs of a group by its name, or one run as `open_run` does; raises RunNotFound."""
+    found = find_runs(Path(runs_dir), name)
+    readers = tuple(map(RunReader, found))
+    return RunGroup(name if len(found) > 1 else found[0].run_id, readers)
+
+
+def run_matrix(runs: Sequence[RunReader]) -> RunMatrix:
+    """Return the records of finished runs side by side; unfinished ones have no column."""
+    return RunMatrix([open_run_folder(run.folders.sealed) for run in runs if run.folders.is_sealed])
+
+
 def run_id_of(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> str:
     """Return the full id of the run that a name means, without reading its files. Raises RunNotFound."""
     return find_run(Path(runs_dir), run_name).run_id
@@ -159,8 +190,16 @@ def sealed_folder(run_name: str, runs_dir: str | Path) -> PublishedRun:
     return open_run_folder(_sealed(run_name, runs_dir).sealed)
 
 
+def sealed_run(folders: RunPaths) -> PublishedRun:
+    """Return the folder of a finished run by its paths; raises UsageProblem for one that has not ended."""
+    return open_run_folder(_checked_sealed(folders).sealed)
+
+
 def _sealed(run_name: str, runs_dir: str | Path) -> RunPaths:
-    folders = find_run(Path(runs_dir), run_name)
+    return _checked_sealed(find_run(Path(runs_dir), run_name))
+
+
+def _checked_sealed(folders: RunPaths) -> RunPaths:
     if not folders.is_sealed:
         raise UsageProblem(f"run '{folders.run_id}' is unfinished", hint=f"resume it: assay resume {folders.run_id}")
     return folders

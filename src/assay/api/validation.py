@@ -1,7 +1,7 @@
 """Validation: sources into reports, and corrected copies."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,20 @@ from assay.core.contract import CONTRACTS, ROW_MEMBERS
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import FixChange, ValidationReport
+from assay.core.settings import ColumnSection
 from assay.datasets import lines_of, read, resolve_contract
 from assay.datasets import stream as stream_source
 from assay.datasets.dataset_paths import open_dataset
 from assay.datasets.fixes import fix_source
-from assay.datasets.parsing.config import Interface, Progress, ReadOptions, ValidationConfig, check_config, no_progress
+from assay.datasets.parsing.config import (
+    Interface,
+    Progress,
+    ReadOptions,
+    ValidationConfig,
+    check_config,
+    no_progress,
+    read_columns,
+)
 from assay.datasets.parsing.formats import guess_contract, row_document
 from assay.datasets.parsing.source import Source, open_source
 
@@ -45,18 +54,22 @@ def validate(
     progress: Progress | None = None,
     workers: int = 1,
     interface: Interface = "python",
+    columns: ColumnSection | Mapping[str, Any] | None = None,
+    sheet: str = "",
 ) -> ValidationReport:
     """Validate a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
 
     The contract is a name, or custom code: a function or an object that makes a case of a row. `allow_size` accepts any
-    number of golden cases; hints are in the words of the `interface`.
+    number of golden cases; hints are in the words of the `interface`. For a table, `columns` names its columns by what they
+    hold, such as `{"prompt": "Question", "reference": "Answer"}`.
     """
     contract = _resolve_contract(contract)
     opened = _open_source(source, contract)
     settings = _merge_config(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     # Starting processes takes longer than reading a small file.
     processes = workers if opened.size >= PARALLEL_BYTES else 1
-    options = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface)
+    named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})
+    options = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface, table=(named, sheet))
     report = read(opened, contract, config=settings, options=options)
     # A Python object has no lines; those of its JSON would be ours.
     return _remove_locations(report) if opened.is_object else report
@@ -164,7 +177,7 @@ def fix(source: str | Path, output: str | Path, contract: str = "auto", *, confi
         raise UsageProblem(
             f"cannot write '{target}': {(problem.strerror or str(problem)).lower()}", hint="choose another place"
         ) from problem
-    # Validated anew, so that the report is about what was written.
+    # Validated again, so that the report is about what was written.
     return FixReport(corrected.changes, validate(target, known, config=config, interface="cli"))
 
 

@@ -1,6 +1,6 @@
-"""Lines of a run's artifacts: what stands in cases, validation, predictions, attempts, failures and responses, one struct each.
+"""Lines of a run's artifacts: the members of cases, validation, predictions, attempts, failures and responses, one struct each.
 
-Members stand in the order in which the files have them, because the files are these structs, encoded. A member that earlier
+Members have the order of the files, because the files are these structs, encoded. A member that earlier
 versions did not write has a default, so that their lines are decoded as these structs too; `PublishedRun.typed_lines` does that.
 """
 
@@ -66,6 +66,17 @@ class ValidationLine(msgspec.Struct):
 _decode_issues = msgspec.json.Decoder(tuple[RecordIssue, ...]).decode
 
 
+class CheckLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one check, in a prediction."""
+
+    name: str
+    type: str
+    passed: bool | None
+    """None where nothing is known that the check is about."""
+    score: float | None
+    reason: str
+
+
 # batch_v1 fixes which members a prediction has to have. Members that came later have a default and are UNSET or at the end, so
 # that a run without them is sealed with the same bytes as before, and its hashes stay comparable.
 class PredictionLine(msgspec.Struct, kw_only=True):
@@ -127,6 +138,8 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     """Of the source of a custom policy; the manifest has the hashes of the built-in ones."""
     judge_costs: dict[str, float | None] | msgspec.UnsetType = msgspec.UNSET
     """Cost of each judge's calls, counted like `cost`; only with several judges."""
+    checks: tuple[CheckLine, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Results of the checks of the answer; only of a record with checks that was graded."""
 
 
 # One line for every call, also for the failed ones: batch_v1 wants time, error code and latency of each attempt.

@@ -14,6 +14,8 @@ from assay.core.text import make_encodable
 
 JsonObject = dict[str, Any]
 """A JSON object whose members no type fixes, or that is passed on as it is."""
+RequestMembers = dict[str, object]
+"""Members of a request that is written and not read again."""
 
 # msgspec writes strings as RFC 8785 wants: only what JSON demands is escaped, and in its shortest form.
 _encode_string = msgspec.json.Encoder().encode
@@ -21,7 +23,7 @@ _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 # Encoders in C hold integers in 64 bits; longer ones are rare, and go to the writer below.
 _MAX_INTEGER = 1 << 63
 """Integers below it are written alike by every encoder."""
-MOST_SORTED = 256
+MAX_SORTED = 256
 """Maximum names of an object that msgspec may sort: it recurses once per name that is already in order, and more would crash."""
 # Encoders differ about exponents, `1e-05` or `0.00001`, and about whole numbers, `1.0` or `1`; in between they all agree.
 _SHORTEST, _LONGEST = 1e-4, 1e16
@@ -57,7 +59,7 @@ def _is_plain(value: Any) -> bool:
         return True
     if kind is dict:
         # RFC 8785 sorts names by UTF-16 units, msgspec by bytes; for ASCII both orders are the same.
-        return len(value) <= MOST_SORTED and "".join(value).isascii() and all(map(_is_plain, value.values()))
+        return len(value) <= MAX_SORTED and "".join(value).isascii() and all(map(_is_plain, value.values()))
     if kind is list or kind is tuple:
         return all(map(_is_plain, value))
     if kind is int:

@@ -2,7 +2,7 @@
 
 AssayError
 ├── UsageProblem        wrong option, setting or argument
-│   └── NothingImported     files of another tool without a record for a run
+│   └── EmptyResult         a conversion or import without a record
 ├── SourceUnreadable    a file that cannot be opened or decompressed
 ├── MissingExtra        an optional dependency that is not installed
 ├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
@@ -41,8 +41,8 @@ class UsageProblem(AssayError):
     code = "usage"
 
 
-class NothingImported(UsageProblem):
-    """Files of another tool that hold no record for a run."""
+class EmptyResult(UsageProblem):
+    """A conversion or import without a record: nothing is written."""
 
 
 class SourceUnreadable(AssayError):
@@ -165,7 +165,7 @@ class ServerProblem(AssayError):
 
 
 def _line_for(entry: object) -> str:
-    """Format one error of an answer as a line, whatever its type."""
+    """Format one error of an answer as a line, regardless of its type."""
     if not isinstance(entry, dict):
         return str(entry)
     location, line = entry.get("path") or entry.get("key"), entry.get("line")
@@ -217,7 +217,7 @@ def _count_of(line: str) -> int:
     return int(more[1].replace(",", "")) if more else 0 if is_heading(line) else 1
 
 
-# Here and not beside its two subclasses, because their modules load msgspec: see above.
+# Here and not next to its two subclasses, because their modules load msgspec: see above.
 class ReportedFailure(Exception):
     """A failure that third-party code may raise on purpose, of a call (`ModelFailure`) or of a grade (`GradingFailure`)."""
 

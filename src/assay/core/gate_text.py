@@ -115,7 +115,7 @@ def missed_gates(reasons: Sequence[str], gates: Sequence[GateText]) -> list[Miss
     A decision has one reason for each gate that was missed, in the order of the gates, or else reasons about the whole run.
     """
     missed = [gate for gate in gates if not gate.is_met]
-    # A cancelled or ungraded run has one reason of its own, whatever its gates say; pairs would name the wrong gates.
+    # A cancelled or ungraded run has one reason of its own, regardless of what its gates say; pairs would name the wrong gates.
     if len(missed) != len(reasons):
         return [MissedGate("", reason) for reason in reasons]
     pairs = zip(missed, reasons, strict=True)

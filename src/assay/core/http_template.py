@@ -17,11 +17,11 @@ _TOKEN = re.compile(r"\{\{\s*(?P<slot>[^{}]*?)\s*\}\}|\$\{(?P<variable>[A-Za-z_]
 _encode = msgspec.json.Encoder().encode
 
 
-class Omitted:
+class OmittedValue:
     """Marks a value that is not known yet: the member that it alone would fill is left out."""
 
 
-OMITTED = Omitted()
+OMITTED = OmittedValue()
 Values = Callable[[str], Any]
 """Looks up the value of a slot."""
 
@@ -54,7 +54,7 @@ def slot_problem(slot: str) -> str:
 
 
 def fill(template: Any, values: Values, environ: Mapping[str, str]) -> Any:
-    """Fill a JSON template: a text that is one slot alone becomes its value, of whatever type."""
+    """Fill a JSON template: a text that is one slot alone becomes its value, of any type."""
     if isinstance(template, str):
         return _fill_value(template, values, environ)
     if isinstance(template, dict):

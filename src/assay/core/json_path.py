@@ -32,7 +32,7 @@ class JsonPath:
         self.steps = _steps(text)
         self.has_many = None in self.steps
 
-    def find(self, value: object) -> list[Any]:
+    def find(self, value: object) -> list[object]:
         """Return every value at the path, in order; empty when there is none."""
         found = [value]
         for step in self.steps:
@@ -70,7 +70,7 @@ def _steps(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _members(value: object, step: Step) -> list[Any]:
+def _members(value: object, step: Step) -> list[object]:
     if isinstance(value, dict):
         return list(value.values()) if step is None else [value[step]] if step in value else []
     if isinstance(value, list):

@@ -121,6 +121,15 @@ def unwanted_calls(request: ModelRequest, reply: Reply) -> "ModelFailure | None"
     )
 
 
+class MeasuredReply(Reply, frozen=True, kw_only=True):
+    """A reply with what its call took, for graders; never stored."""
+
+    latency_ms: float | None = None
+    """None for a reply without a call of its own, and for one of a batch."""
+    cost: float | None = None
+    """US dollars; None where the price is not known."""
+
+
 class FailedReply(Reply, frozen=True, kw_only=True):
     """Replaces a reply that the grader can do without, when the call has failed for good; never stored."""
 

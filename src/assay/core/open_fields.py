@@ -102,8 +102,8 @@ _GRADING_PART = re.compile(
         "|ответ|решени|правильн|критери|оцен|эталон|відповід|תשוב|جواب|إجاب|پاسخ|उत्तर|উত্তর|คำตอบ|답|채점|평가|모범|模範|вердикт|答|正解|正确|正確|评分|評分|採点|解析|解説|解法|評価|得分|预期|점수|объяснен|пояснен|обоснован|explicaç|spiegazion|puntuaci|punteggi|pontuaç"
     )
 )
-"""A part of a name that means grading, whatever is next to it."""
-# The lookbehinds except names such as `drug_label` and `row_label`, which are no keys.
+"""A part of a name that means grading, regardless of its neighbours."""
+# The lookbehinds except names such as `drug_label` and `row_label`, which are not keys.
 _GRADING_PHRASE = re.compile(
     r"(?:required|needed|essential|mandatory|key)_(?:points?|facts?|elements?|phrases?|concepts?|ideas?|mentions?)"
     r"|_to_(?:cover|mention|include|pass)(?:_|$)|chain_of_thoughts?|(?:pass|passing|success)_conditions?"
@@ -143,7 +143,7 @@ _FORM_PARTS = frozenset((
 _JOINED = _KEY_PARTS | _NEUTRAL_PARTS | _FORM_PARTS | {"answer", "answers"}
 # Words of one or two letters would split almost any name: `an`, `is`, `y`.
 _SHORTEST_JOINED, _LONGEST_JOINED = 3, max(map(len, _JOINED))
-# Longer parts are not words that somebody joined, and every further letter costs a search.
+# Longer parts are not joined words, and every further letter costs a search.
 _MAX_JOINED = 40
 """Maximum letters of a part that is split into several words."""
 # `key` and `note` both mean grading, a keynote does not.

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from assay.core.checks import CheckResult
 from assay.core.errors import ReportedFailure
 from assay.core.model_call import ModelRequest, Reply, Stage
 
@@ -109,6 +110,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id of the policy that was applied: the default one if the record names none that fits."""
     selected_choice_ids: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
+    """Results of the run's checks, and of the record's own."""
 
 
 class GradingFailure(ReportedFailure):
@@ -240,7 +243,7 @@ def judgement_of(returned: object) -> Judgement:
         raise GradingFailure(NO_RESULT, "the grader returned None: it gave no grade")
     # numpy's and torch's scalars; a mapping may have a member called `item`.
     returned = returned.item() if hasattr(returned, "item") and not isinstance(returned, Mapping) else returned
-    # Before numbers: bool is an int, and True must mean passed, whatever the threshold is.
+    # Before numbers: bool is an int, and True must mean passed, with any threshold.
     if isinstance(returned, bool):
         return Judgement(score=float(returned), passed=returned, scale="0/1")
     if isinstance(returned, int | float):
@@ -272,4 +275,4 @@ def _validated(members: Mapping[str, object]) -> Judgement:
 
 
 def _invalid(reason: str) -> GradingFailure:
-    return GradingFailure(INVALID_RESULT, f"what the grader returned is no grade: {reason}")
+    return GradingFailure(INVALID_RESULT, f"what the grader returned is not a grade: {reason}")

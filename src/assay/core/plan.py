@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.core.canonical import canonical_json
+from assay.core.checks import Check, PassRule
 from assay.core.contract import dataset_title, further_names
 from assay.core.errors import StoreUnavailable
 from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
@@ -16,6 +17,7 @@ from assay.core.retention import RetentionPolicy
 from assay.core.secrets import RedactRule
 from assay.core.settings import (
     BatchSettings,
+    ColumnSection,
     CriterionName,
     Gates,
     McqMode,
@@ -69,6 +71,24 @@ GOLDEN_GATES = Gates(pass_rate=0.8, min_score=3.5, max_error_rate=0.0)
 """Gates of a run over golden datasets only, if the request sets none."""
 
 
+class TablePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a table was read as records: its syntax, and what each column is."""
+
+    format: str
+    """Such as `CSV` or `JSON Lines`."""
+    columns: ColumnSection = ColumnSection()
+    """Column of each role; a dot leads into an object in a cell."""
+    recognized: str = ""
+    """Known layout that the columns were recognised as; empty where the user named them all."""
+    evidence: tuple[str, ...] = ()
+    """What the columns were recognised by."""
+    encoding: str = ""
+    separator: str = ""
+    sheet: str = ""
+    empty_rows: int = 0
+    """Empty rows, which are skipped."""
+
+
 class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One dataset of a run, as it was read."""
 
@@ -95,6 +115,8 @@ class DatasetPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Members of the document that its contract does not know; they were accepted and have no effect."""
     fields: dict[str, dict[str, int]] = {}
     """Number of records with each open or unsent field, by audience."""
+    table: TablePlan | msgspec.UnsetType = msgspec.UNSET
+    """How it was read, for a table; otherwise unset, so that other plans stay as they were."""
 
     @property
     def source_file(self) -> str:
@@ -247,6 +269,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cache_dir: str = ""
     suite: str = ""
     """Groups the runs of several candidates."""
+    # Unset rather than empty, so that plans of a single candidate are written as by earlier versions.
+    group: str | msgspec.UnsetType = msgspec.UNSET
+    """Name that the run shares with those started together with it, by which commands take all of them."""
     project: str = DEFAULT_PROJECT
     """The API keys of this project may see the run."""
     retention: RetentionPolicy = RetentionPolicy()
@@ -258,6 +283,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     imported: ImportPlan | None = None
     """Origin of answers and grades that another tool made."""
 
+    checks: tuple[Check, ...] = ()
+    """Checks of every answer, each with a name; records may have further ones."""
+    pass_rule: PassRule = "all"
+    """Checks that an answer must pass."""
     plugins: tuple[PluginPlan, ...] = ()
     """Plugins that the run uses."""
     redact: tuple[RedactRule, ...] = ()
@@ -272,7 +301,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return (self.candidate, *self.judges)
 
     def takes_parameters(self, model: ModelPlan) -> bool:
-        """Tell whether a model is sent parameters; functions are not."""
+        """Return whether a model is sent parameters; functions are not."""
         kinds = (provider.kind for provider in self.providers if provider.name == model.provider)
         return all(PROVIDERS[kind].has_parameters for kind in kinds)
 
@@ -308,6 +337,8 @@ _OPERATION = (
 """May differ when a run is resumed: these settings change when and where things happen, not the results."""
 
 
+_LATER = {"strict_parameters": False, "checks": [], "pass_rule": "all"}
+"""Settings that plans of earlier versions do not have, with the values that count as absent."""
 _INCIDENTAL = {
     "providers": ("timeout", "requests_per_minute", "tokens_per_minute", "prices"),
     # The hash of the document covers its own description.
@@ -324,12 +355,14 @@ def plan_sha256(plan: Plan) -> str:
     settings = msgspec.to_builtins(plan)
     for name in _OPERATION:
         del settings[name]
+    settings.pop("group", None)
     for section, names in _INCIDENTAL.items():
         settings[section] = [{name: value for name, value in part.items() if name not in names} for part in settings[section]]
     _keep_batch(settings)
-    if not settings["strict_parameters"]:
-        # Plans of earlier versions hash as they did.
-        del settings["strict_parameters"]
+    # Plans of earlier versions hash as they did.
+    for name, default in _LATER.items():
+        if settings[name] == default:
+            del settings[name]
     # Compared runs are identified by the hash of their manifest; they may lie in another folder when the run is resumed.
     for run in (settings["comparison"] or {}).get("runs", ()):
         del run["path"]
@@ -399,7 +432,7 @@ def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
     now = msgspec.structs.replace(now, plugins=plugins)
     if plan_sha256(now) == sha256:
         return ()
-    # Each member is exchanged alone: a member whose exchange changes the hash is one that the user has to be told about.
+    # Each member is exchanged alone: a member whose exchange changes the hash is one that the error must name.
     taken = ((name, msgspec.structs.replace(before, **{name: getattr(now, name)})) for name in Plan.__struct_fields__)
     return tuple(name for name, changed in taken if plan_sha256(changed) != sha256) or ("providers",)
 

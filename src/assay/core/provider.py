@@ -86,7 +86,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         return next((name for name in self.key_variables() if environ.get(name, "").strip()), self.key_variable)
 
     def is_configured(self, environ: Mapping[str, str]) -> bool:
-        """Tell whether the environment says that the service is used: it holds a key, or the address of a server of one's own."""
+        """Return whether the environment says that the service is used: it holds a key, or the address of a server of one's own."""
         names = (self.url_variable,) if self.is_keyless else self.key_variables()
         return any(environ.get(name, "").strip() for name in names)
 

@@ -28,7 +28,7 @@ Flips = Literal["judges", "repeats"]
 _Word = Annotated[str, Meta(min_length=1, max_length=256)]
 _Slice = Annotated[str, Meta(pattern=r"^[^:]+:", max_length=512)]
 _RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
-# No record holds NUL: contracts reject it, and in answers it is replaced. Such a search would find nothing, whatever the run.
+# No record holds NUL: contracts reject it, and in answers it is replaced. Such a search would find nothing, regardless of the run.
 _Text = Annotated[str, Meta(min_length=1, max_length=1000, extra_json_schema={"pattern": r"^[^\x00]*[^\s\x00][^\x00]*$"})]
 """Shown in the schema; other values are rejected with a message."""
 
@@ -38,7 +38,7 @@ def _says(description: str) -> Meta:
 
 
 class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Conditions on records; None is no condition."""
+    """Conditions on records; None means no condition."""
 
     status: Annotated[
         Status | None,
@@ -72,7 +72,7 @@ class RecordFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     )
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a condition that would match all records, or none, whatever they are."""
+        """Raise ValueError for a condition that would match all records, or none, regardless of the records."""
         for name in ("min_score", "max_score"):
             limit = getattr(self, name)
             # JSON has no NaN, but a query string does, and every comparison with it is false.

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Literal, get_args
 
 import msgspec
@@ -111,6 +112,13 @@ class ValidationReport:
         # One bytes object of 32 bytes per case: 50,000 hex strings would take three times as much.
         digests = self.digests
         return (digests[at : at + DIGEST_BYTES].hex() for at in range(0, len(digests), DIGEST_BYTES))
+
+    def relocate(self, locate: Callable[[Issue], Issue], *, further: Iterable[Issue] = ()) -> None:
+        """Replace each issue by the one with its location in the file that the records were made from, after `further` ones."""
+        kept, reread = tuple(further), self._open_issues
+        self.issues = (*kept, *map(locate, self.issues))
+        if reread is not None:
+            self._open_issues = lambda: chain(kept, map(locate, reread()))
 
     @property
     def is_valid(self) -> bool:

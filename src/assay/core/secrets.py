@@ -19,7 +19,7 @@ class RedactRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: Annotated[
         Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,39}$", title="up to 40 small letters, digits and underscores")],
-        Meta(description="Name of the rule, as it stands in the replaced text and in the manifest's counts."),
+        Meta(description="Name of the rule, as it is in the replaced text and in the manifest's counts."),
     ]
     pattern: Annotated[
         Annotated[str, Meta(min_length=1, max_length=1000)],

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.checks import Check, PassRule
 from assay.core.exposure import (
     FIXED,
     CommandOption,
@@ -126,12 +127,17 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = UNSET
     error: Annotated[
         ReplyPath | UnsetType,
-        described("`kind: http`: path of an error's message; a reply that has one is a failure, whatever its status."),
+        described("`kind: http`: path of an error's message; a reply that has one is a failure with any status."),
     ] = UNSET
     steps: Annotated[
         ReplyPath | UnsetType, described("`kind: http`: path of the list of an agent's steps, which are stored with the answer.")
     ] = UNSET
-    usage: Annotated[UsagePaths | UnsetType, described("`kind: http`: paths of the counts of tokens.")] = UNSET
+    usage: Annotated[
+        UsagePaths | ReplyPath | UnsetType,
+        described(
+            "`kind: http`: paths of the counts of tokens, or of one object that names them as providers do, such as `$.usage`."
+        ),
+    ] = UNSET
     session: Annotated[
         ReplyPath | UnsetType,
         described(
@@ -144,6 +150,37 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 DESCRIPTION = ("url", "method", "body", "answer", "error", "steps", "usage", "session")
 """Members of a provider that describe an HTTP endpoint."""
+
+
+def _column(text: str, name: str, *, is_list: bool = False) -> Meta:
+    """Expose a role of a table's columns as an option and a parameter of its name."""
+    return exposed(
+        text,
+        member=f"{name}_column" + "s" * is_list,
+        kind=tuple[str, ...] if is_list else str,
+        option=CommandOption(f"Table: {text[0].lower()}{text[1:]}", "COL", name=f"--{name}"),
+        parameter=QueryParameter(name=name, is_later=True),
+    )
+
+
+class ColumnSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Columns of a table (CSV, TSV, JSON Lines, a workbook ...) by what they hold; without them common names are recognised."""
+
+    prompt: Annotated[str, _column("Column with the question.", "prompt")] = ""
+    reference: Annotated[str, _column("Column with the reference answer.", "reference")] = ""
+    context: Annotated[str, _column("Column with text that belongs to the question.", "context")] = ""
+    rubric: Annotated[str, _column("Column with the rubric.", "rubric")] = ""
+    choices: Annotated[
+        tuple[str, ...] | str,
+        _column("Column with the list of choices, or a column for each choice.", "choices", is_list=True),
+    ] = ()
+    answer: Annotated[str, _column("Column with the correct choice: its letter, number or text.", "answer")] = ""
+    messages: Annotated[str, _column("Column with a conversation as a list of messages.", "messages")] = ""
+    id: Annotated[str, _column("Column with the ids of the records.", "id")] = ""
+    metadata: Annotated[
+        tuple[str, ...] | str,
+        _column("Column to store with the record; without it all other columns are.", "metadata", is_list=True),
+    ] = ()
 
 
 class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,6 +199,8 @@ class DatasetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     split_value: Annotated[str | bool | int | float, described("... with this value, or with a list that holds it.")] = ""
     limit: Annotated[Count | None, described("Use the first N records of this dataset, in a folder of each file.")] = None
     config: Annotated[str, described("File with settings of its validation, as for `assay validate --config`.")] = ""
+    columns: Annotated[ColumnSection | None, described("For a table: its columns. Default: those at the top of the file.")] = None
+    sheet: Annotated[str, described("Sheet of a workbook. Default: the one at the top of the file, or the only one.")] = ""
 
 
 # Defaults are omitted, so that a parameter that is added later changes no plan without it, and no hash.
@@ -198,7 +237,7 @@ class StageSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class GradingRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules of grading, whatever the method."""
+    """Rules of grading, for every method."""
 
     pass_threshold: Annotated[Rate, described("Score from which a record passes on the 0-1 scale.")] = 0.7
     case_pass_score: Annotated[
@@ -234,7 +273,7 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
         ResponseSource | None,
         exposed(
             "`sampled` calls the candidates, `prefilled` reads their answers from `responses`, `part_of_conversation` takes those "
-            "of an earlier run, or the recorded replies where no `responses` are named. Default: `prefilled` beside `responses`, "
+            "of an earlier run, or the recorded replies where no `responses` are named. Default: `prefilled` with `responses`, "
             "`part_of_conversation` for conversations without a candidate, else `sampled`.",
         ),
     ] = None
@@ -251,6 +290,15 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
             "Run id; an unfinished run with the same id is resumed. Default: a new id every time.",
             member="run_id",
             option=CommandOption("Run id; an unfinished run with the same id and settings is resumed.", "ID"),
+        ),
+    ] = None
+    group: Annotated[
+        RunId | None,
+        exposed(
+            "Name that the run shares with others, so that commands such as `assay show` and `gate` take all of them. Default: "
+            "the run id where there are several candidates, whose runs are called after it.",
+            option=CommandOption("Name of the group that the run joins.", "NAME", default="with several candidates the run id"),
+            parameter=QueryParameter("Name of the group of runs that the run joins.", is_later=True),
         ),
     ] = None
     concurrency: Annotated[
@@ -434,6 +482,17 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             option=CommandOption("Custom grader: a plugin, module:function or file.py:function.", "NAME"),
         ),
     ] = ""
+    checks: Annotated[
+        tuple[Check, ...],
+        exposed(
+            "Checks of every answer, which no model is called for: in addition to a judge, or instead of one. Records may have "
+            "checks of their own in `metadata.checks`.",
+        ),
+    ] = ()
+    pass_rule: Annotated[
+        PassRule,
+        described("Checks that an answer must pass: `all`, `any`, or `{at_least: 0.5}`, a share of their weights."),
+    ] = msgspec.field(name="pass", default="all")
     policy: Annotated[
         str,
         exposed(
@@ -592,6 +651,15 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         exposed(
             "File with settings of the validation, for every dataset without a file of its own.",
             option=CommandOption("Validation settings, as for assay validate --config.", "FILE"),
+        ),
+    ] = ""
+    columns: Annotated[ColumnSection, described("Columns of the datasets that are tables.")] = ColumnSection()
+    sheet: Annotated[
+        str,
+        exposed(
+            "Sheet of the datasets that are workbooks.",
+            option=CommandOption("Table: sheet of a workbook.", "NAME"),
+            parameter=QueryParameter("Sheet of a workbook.", is_later=True),
         ),
     ] = ""
     profile: Annotated[

@@ -46,7 +46,7 @@ ProblemKind = Literal["", "duplicate_name", "surrogate", "too_deep", "too_many_v
 
 
 class ParseProblem(msgspec.Struct, frozen=True):
-    """A problem of the text itself, whatever the contract."""
+    """A problem of the text itself, regardless of the contract."""
 
     code: str
     message: str
@@ -599,7 +599,7 @@ class _JsonParser:
             if colon is None:
                 raise self._expected("':' after the property name", self._skip(end))
             member, end = self._value(colon.end(), (*path, key), depth)
-            # The first one counts here. Parsers disagree about that, so a duplicate is an error whatever the contract says.
+            # The first one counts here. Parsers disagree about that, so a duplicate is an error regardless of the contract.
             if key in value:
                 self._note(_duplicate_key(key, path, self._start + at))
             else:

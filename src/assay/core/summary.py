@@ -1,6 +1,6 @@
 """The summary of a run and of its slices: the types of `metrics_summary.json` and `metrics_by_slice.json`.
 
-Members stand in the order in which the files have them, because the files are these structs, encoded. `read_summary` and
+Members have the order of the files, because the files are these structs, encoded. `read_summary` and
 `read_slices` are the only readers; they also read what earlier versions wrote, and give every member that those did not know.
 """
 
@@ -206,6 +206,42 @@ class TruncationSummary(msgspec.Struct, frozen=True, kw_only=True):
     raw_score_mean_without: float | None
 
 
+class CheckSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One check over the records that have a result of it."""
+
+    type: str
+    """Type of the check; where records have several of one name, that of the first."""
+    n: int
+    """Records whose answer passed or did not."""
+    n_unknown: int
+    """Records of which is not known what the check is about, such as the latency of an answer that was given."""
+    pass_count: int
+    pass_rate: float | None
+    pass_rate_interval: Interval | None
+    pass_rate_cluster_interval: Interval | None
+    pass_rate_standard_error: float | None
+    pass_rate_cluster_standard_error: float | None
+    score_mean: float | None
+    """Mean similarity; the pass rate for other types."""
+    score_mean_interval: Interval | None
+    score_mean_cluster_interval: Interval | None
+
+    @property
+    def pass_rate_metric(self) -> MetricValue:
+        """Return the pass rate with the interval to show."""
+        return MetricValue(
+            value=self.pass_rate,
+            interval=self.pass_rate_cluster_interval or self.pass_rate_interval,
+            standard_error=_either(self.pass_rate_cluster_standard_error, self.pass_rate_standard_error),
+            n=self.n,
+        )
+
+    @property
+    def score_mean_metric(self) -> MetricValue:
+        """Return the mean score with the interval to show."""
+        return MetricValue(value=self.score_mean, interval=self.score_mean_cluster_interval or self.score_mean_interval, n=self.n)
+
+
 class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One gate of a run, and whether the run met it."""
 
@@ -266,6 +302,8 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     """Number of records that ended in an error, by its code."""
     labels: dict[str, int]
     """Number of records that did not pass, by their failure label."""
+    checks: dict[str, CheckSummary] | msgspec.UnsetType = msgspec.UNSET
+    """Checks by name, over the graded records; absent in a run without checks."""
 
     @property
     def raw_score_mean_cluster_interval(self) -> Interval | None:

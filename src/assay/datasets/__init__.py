@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from assay.datasets.parsing.formats import (
     holds_hashes,
     holds_several,
     is_of_a_run,
+    is_table,
     parse_yaml,
     row_document,
     sniff_format,
@@ -30,14 +31,17 @@ from assay.datasets.parsing.source import BOM, Source
 if TYPE_CHECKING:
     from assay.core.plugin import Plugin
     from assay.datasets.row_documents import RowLines
+    from assay.datasets.tables import TableRecords
 
-__all__ = ["contract_named", "lines_of", "read", "resolve_contract", "stream"]
+__all__ = ["contract_named", "lines_of", "read", "read_records", "resolve_contract", "stream"]
 
 
 def read(
     source: Source, contract: "str | Plugin", *, config: ValidationConfig, options: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> ValidationReport:
     """Validate a source and return the report; `auto` detects the contract by the content. Raises UsageProblem for a bad name."""
+    if isinstance(contract, str) and is_table(source):
+        return _read_table(source, contract, config, options)
     known = resolve_contract(source, contract)
     if known is None:
         return _unrecognized_report(source)
@@ -56,8 +60,31 @@ def read(
     return report
 
 
+def _read_table(source: Source, contract: str, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
+    """Validate the records of a table; issues get the row, the column and the cell."""
+    tables = import_module("assay.datasets.tables")
+    try:
+        table: TableRecords = tables.read_table(source, tables.TableOptions(*options.table), contract=contract)
+    except tables.ColumnsUnclear as unclear:
+        issue = Issue(code="unknown_columns", message=unclear.message, line=1, column=1, hint=unclear.hint)
+        return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=RecordCounts(), issues=[issue])
+    return read_records(table, source, config, options)
+
+
+def read_records(
+    table: "TableRecords", source: Source, config: ValidationConfig, options: ReadOptions = DEFAULT_READ_OPTIONS
+) -> ValidationReport:
+    """Validate the records of a table that was read from a source."""
+    source.table = table
+    report: ValidationReport = _module_of(table.contract).read(table.source, config, options)
+    report.relocate(table.locate, further=table.issues)
+    return report
+
+
 def lines_of(source: Source, contract: str) -> Source:
-    """Return the source as the reader of its contract takes it: rows that a run has stored in a document become lines."""
+    """Return the source as the reader of its contract takes it: rows of a table, or stored in a document, become lines."""
+    if source.table is not None:
+        return cast("Source", source.table.source)
     return _rows_in(source, contract).source if row_document(source) == contract else source
 
 

@@ -148,7 +148,7 @@ def files_in(
     # Sorted, because the order of a directory differs between machines, and the order of datasets decides samples.
     candidates = sorted(str(path) for path in folder.rglob("*") if _may_be_dataset(path) and not _is_hidden(path, folder))
     if on_run is not None:
-        # A folder of runs holds predictions and logs in JSON, which are no datasets and would give dozens of problems.
+        # A folder of runs holds predictions and logs in JSON, which are not datasets and would give dozens of problems.
         outside = _NonRunFiles(folder, besides)
         candidates = [path for path in candidates if outside.has(Path(path))]
         for run in outside.runs:

@@ -85,6 +85,7 @@ def _plan(run: PublishedRun, run_id: str, *, wanted: RescoreRequest) -> Plan:
     return msgspec.structs.replace(
         plan,
         run_id=run_id,
+        group=msgspec.UNSET,
         parent_run_id=run.manifest.run_id,
         profile=wanted.profile,
         compat=wanted.compat,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import NothingImported, RunSealed, UsageProblem
+from assay.core.errors import EmptyResult, RunSealed, UsageProblem
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, FailedOutcome, Grade, GradedOutcome, Outcome, Score, SkippedOutcome, record_status
 from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Plan, plan_sha256
@@ -18,10 +18,10 @@ from assay.core.settings import ModelParameters
 from assay.datasets.imports import LEFT, AnswerOffsets, DatasetRows, ImportedItem, ImportedScore, ImportResult
 from assay.engine.finalization.finalize import finalize
 from assay.engine.planning.dataset_inputs import DatasetInput, dataset_plan, read_dataset
-from assay.engine.planning.plans import candidate_run_ids, suite_of
+from assay.engine.planning.plans import named_runs, suite_of
 from assay.engine.planning.responses import storable
 from assay.engine.planning.selection import prepared_records
-from assay.engine.storage.run_paths import RunPaths, check_target_free, folders_of
+from assay.engine.storage.run_paths import RunPaths, check_target_free, folders_of, new_run_id
 from assay.store.failures import disk_errors
 from assay.store.ledger import FinishedRecord, RecordRow, RunRow
 
@@ -62,7 +62,7 @@ def import_plans(
     dataset: DatasetInput,
     *,
     wanted: ImportRequest,
-    ids: Sequence[str],
+    run_id: str,
     now: float,
     retention: RetentionPolicy,
 ) -> tuple[Plan, ...]:
@@ -70,7 +70,7 @@ def import_plans(
     candidates = _candidates(imported, wanted)
     scorer, scale = _scorer(imported, wanted)
     models = [_model(imported, name) for name in candidates]
-    run_ids = candidate_run_ids(ids[0], models) if len(ids) == 1 else list(ids)
+    run_ids, group = named_runs(run_id, models, new_run_id=new_run_id)
     others = {name: spread for name, spread in imported.intake.scorers.items() if name != scorer and spread.scored}
     unknown = {
         f"scores of {name}, whose scale is not known": spread.scored for name, spread in others.items() if not spread.is_share
@@ -95,16 +95,12 @@ def import_plans(
             pass_threshold=wanted.pass_threshold,
             repeat=imported.intake.candidates[model.name].repeat,
             suite=suite_of(models, now),
+            group=group or msgspec.UNSET,
             imported=source,
             retention=retention,
         )
         for run_id, model in zip(run_ids, models, strict=True)
     )
-
-
-def candidates_of(imported: ImportResult, wanted: ImportRequest) -> tuple[str, ...]:
-    """Return the candidates that get a run; raises UsageProblem when there is none."""
-    return _candidates(imported, wanted)
 
 
 def _candidates(imported: ImportResult, wanted: ImportRequest) -> tuple[str, ...]:
@@ -163,7 +159,7 @@ def _given_scale(text: str, scorer: str, *, low: float, high: float) -> ScorerSc
 def dataset_of(path: Path, rows: DatasetRows, *, shown: Path) -> DatasetInput:
     """Validate the dataset that was written for an import; `shown` is its path for users."""
     if not rows.count:
-        raise NothingImported("nothing could be imported", hint="the report says why: leave --run out, or print it with --json")
+        raise EmptyResult("nothing could be imported", hint="the report says why: leave --run out, or print it with --json")
     source, report = read_dataset(path, rows.contract)
     assert report.outcome != "rejected", "every row was checked before it was written"
     plan = dataset_plan(source, report, name=rows.name)

@@ -167,7 +167,8 @@ def retry_plan(folders: RunPaths, run_id: str) -> Plan:
             f"the settings of run '{folders.run_id}' were redacted, so it cannot be repeated from them",
             hint="start a new run with `assay run` and the same options",
         )
-    return msgspec.structs.replace(plan, run_id=run_id, parent_run_id=folders.run_id)
+    # In the group of its parent, the few records that it repeats would stand beside whole runs.
+    return msgspec.structs.replace(plan, run_id=run_id, parent_run_id=folders.run_id, group=msgspec.UNSET)
 
 
 def check_placement(plan: Plan, placement: RunBackend) -> None:

@@ -53,7 +53,7 @@ _NEW = "new-"
 ERRORS = "record_errors.jsonl"
 ERROR_MEMBERS = ("index", "record_id", "code", "message", "path", "severity")
 """Members of a record error in a response of the service."""
-MOST_ERRORS = 1_000
+MAX_ERRORS = 1_000
 """Maximum errors listed in a response; the rest is counted, and all can be requested."""
 
 
@@ -81,17 +81,17 @@ class UploadVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Plan as JSON; empty for an upload that cannot be run."""
 
 
-def verdict_on(report: ValidationReport) -> UploadVerdict:
+def upload_verdict(report: ValidationReport) -> UploadVerdict:
     """Return the verdict of a validation report alone."""
     return UploadVerdict(
         outcome=report.outcome,
         contract=report.contract or "",
         counts=report.counts,
-        dataset_errors=tuple(map(issue_members, report.dataset_errors[:MOST_ERRORS])),
+        dataset_errors=tuple(map(issue_members, report.dataset_errors[:MAX_ERRORS])),
         dataset_errors_total=report.dataset_error_count,
-        record_errors=tuple(fixed_error(issue_members(issue)) for issue in report.record_errors[:MOST_ERRORS]),
+        record_errors=tuple(fixed_error(issue_members(issue)) for issue in report.record_errors[:MAX_ERRORS]),
         record_errors_total=report.count("error") - report.dataset_error_count,
-        warnings=tuple(map(issue_members, report.warnings[:MOST_ERRORS])),
+        warnings=tuple(map(issue_members, report.warnings[:MAX_ERRORS])),
         warnings_total=report.count("warning"),
         fields={audience: dict(counts) for audience, counts in report.fields.items()},
     )
@@ -121,7 +121,7 @@ def fixed_error(error: Mapping[str, object]) -> dict[str, object]:
     return {name: error[name] for name in ERROR_MEMBERS}
 
 
-class Presence:
+class UploadFolder:
     """Temporary folder of one server, locked while it runs: the kernel releases the lock when the server dies."""
 
     def __init__(self, runs_dir: Path) -> None:
@@ -190,7 +190,7 @@ def prepare_run(request: RunRequest) -> UploadVerdict:
         planned = plan_runs(request, environ=os.environ, now=time.time(), new_run_id=lambda: request.run_id)
     except PlanProblems as found:
         if found.refused:
-            return verdict_on(found.refused[0])
+            return upload_verdict(found.refused[0])
         return UploadVerdict(outcome="rejected", problems=found.problems)
     if len(planned.plans) > 1:
         # A submission is one run.
@@ -198,10 +198,10 @@ def prepare_run(request: RunRequest) -> UploadVerdict:
         return UploadVerdict(outcome="rejected", problems=(f"the server has several candidates: {names}; name one with model",))
     report, plan = one_report([dataset.report for dataset in planned.inputs]), _called(planned.plans[0], request)
     if report.record_errors:
-        # Beside the upload, whose name its sender chooses.
+        # Next to the upload, whose name its sender chooses.
         _keep_errors(folders_of(Path(planned.runs_dir), plan.run_id).active / ERRORS, report)
     evaluations = report.counts.accepted_records * plan.repeat
-    return msgspec.structs.replace(verdict_on(report), plan=msgspec.json.encode(plan), evaluations=evaluations)
+    return msgspec.structs.replace(upload_verdict(report), plan=msgspec.json.encode(plan), evaluations=evaluations)
 
 
 def _called(plan: Plan, request: RunRequest) -> Plan:
@@ -408,7 +408,7 @@ class Submissions:
                 f"process {self._lock.holder()} serves the runs in '{runs_dir}'",
                 hint="stop it, or choose another folder with --runs-dir",
             )
-        self._presence = Presence(runs_dir)
+        self._presence = UploadFolder(runs_dir)
         self.temporary = self._presence.folder
         self._log = AuditLog(runs_dir)
         self._book = shared_submissions(ledger) if ledger else SubmissionBook(self.folder / "submissions.sqlite")
@@ -458,7 +458,7 @@ class Submissions:
         return [] if isinstance(self._book, SubmissionBook) else self._book.waiting(limit)
 
     def set_problem(self, run_id: str, problem: str) -> None:
-        """Tell the other servers why a run was given up; empty allows them to resume it."""
+        """Store the reason why a run was given up, for all servers; empty allows them to resume it."""
         if not isinstance(self._book, SubmissionBook):
             self._book.set_problem(run_id, problem)
 

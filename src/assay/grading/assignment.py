@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from assay.core.case import Case, Criterion
+from assay.core.checks import Check, PassRule
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import Plan, PluginPlan
@@ -18,7 +19,7 @@ from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
 NAMED_CRITERIA: frozenset[str] = frozenset(get_args(CriterionName))
 DEFAULT_CRITERION = Criterion("overall", "overall")
 """Used by batch_v1 records, which name criteria only when they want particular ones."""
-MethodKind = Literal["five_point", "rubric", "reference", "mcq", "turn", "tool_call", "pairwise", "plugin"]
+MethodKind = Literal["five_point", "rubric", "reference", "mcq", "turn", "tool_call", "pairwise", "plugin", "checks"]
 """Grading methods in one word each; each has a row in `grading.methods.GRADING_METHODS`."""
 # Conversations have no entry: recorded replies are graded as references, which the engine makes of them turn by turn.
 _KINDS: dict[str, MethodKind] = {
@@ -48,6 +49,10 @@ class GradingSettings(GradingRules, frozen=True, kw_only=True):
     """True if the candidate's answers are given, so that it is not called."""
     profile: ProfileId | None = None
     """Run's profile, which may score a rubric that has no score of its own."""
+    checks: tuple[Check, ...] = ()
+    """Run's checks; cases may have further ones."""
+    pass_rule: PassRule = "all"
+    """Checks that an answer must pass."""
     grader: PluginPlan | None = None
     """Run's custom grader, which grades every case."""
     # Code is loaded apart from the plan, which is stored as JSON and read by processes that never run it.
@@ -72,6 +77,8 @@ def settings_of(plan: Plan) -> GradingSettings:
         panel=plan.panel,
         has_answers=plan.response_source != "sampled",
         profile=plan.profile,
+        checks=plan.checks,
+        pass_rule=plan.pass_rule,
         grader=plan.grader(),
         policy=plan.policy(),
         record_policies=plan.record_policies(),
@@ -178,7 +185,7 @@ class GradingAssignment(msgspec.Struct, frozen=True):
         return (*question, *fields, *tools, *(self._of_judges() if self.method.needs_judge else ()), *self.method.texts(self))
 
     def _of_judges(self) -> tuple[str, ...]:
-        """List the texts in every judge's prompt, whatever the method."""
+        """List the texts in every judge's prompt, regardless of the method."""
         # Judges are asked for their confidence only where it decides something; without it prompts and caches stay as they were.
         is_confident = self.settings.panel.escalate and len(self.settings.judges) > 1
         return (ASK_AGAIN, CONFIDENCE) if is_confident else (ASK_AGAIN,)

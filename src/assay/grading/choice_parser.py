@@ -143,7 +143,7 @@ class ChoiceLookup:
         # None and not an empty choice: text that rejects B says nothing about A, and another statement may still decide.
         if REJECTING.match(text, end) or self._is_taken_back(text, end, chosen):
             return None
-        # A question or an open alternative is no choice; reading one would credit a model for not answering.
+        # A question or an open alternative is not a choice; reading one would credit a model for not answering.
         is_open = "" in chosen or text[end : end + 1] in ("?", "\uff1f") or self._is_kept_open(text, end, chosen)
         return ChoiceList(frozenset() if is_open else chosen, end)
 
@@ -265,7 +265,7 @@ def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
-    # Two choices with the same words cannot be told apart by them.
+    # Two choices with the same words cannot be distinguished by them.
     return {key: found[0] for key, found in values.items() if len(found) == 1}
 
 
@@ -415,7 +415,7 @@ def _of_words(text: str, options: ChoiceLookup) -> ChosenIds:
     whole = _whole(text, options)
     if whole is not None:
         return whole
-    # `The answer is F` with choices A to D is a choice that does not exist, whatever was named before.
+    # `The answer is F` with choices A to D is a choice that does not exist, regardless of what was named before.
     unknown = _UNKNOWN_LAST.search(text, max(0, len(text) - _CLAUSE))
     if unknown and unknown.group("id") not in options.ids and all(_CAPITAL.fullmatch(choice_id) for choice_id in options.ids):
         return frozenset()
@@ -435,7 +435,7 @@ def _of_words(text: str, options: ChoiceLookup) -> ChosenIds:
 
 
 def _closing(text: str, statements: list[_ChoiceStatement]) -> ChosenIds | None:
-    """Read the last sentence's statement, whatever comes before it; None without one, or when it is conditional."""
+    """Read the last sentence's statement, regardless of the text before it; None without one, or when it is conditional."""
     closing = [statement for statement in statements if statement.is_sentence and _END.match(text, statement.end)]
     if not closing:
         return None

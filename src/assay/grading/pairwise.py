@@ -71,7 +71,7 @@ def by_judge(scores: tuple[Score, ...]) -> dict[str, Result]:
 def pairwise_winner(results: tuple[Result, ...]) -> Result:
     """Return the result of more than half of the judges; without such a majority there is no winner."""
     result, count = Counter(results).most_common(1)[0]
-    # More than half of all judges, not of those who chose a side.
+    # More than half of all judges, including those without a side.
     return result if 2 * count > len(results) else "inconsistent"
 
 
@@ -113,9 +113,12 @@ def _decision(panel_result: PanelResult, scores: tuple[Score, ...]) -> PanelDeci
 
 def _reasons(scores: tuple[Score, ...], result: Result) -> str:
     # These words are stored in artifacts; another wording would make equal runs differ.
-    outcome = {"first": "the first answer won", "second": "the second answer won", "tie": "a tie", INCONSISTENT: "nobody won"}[
-        result
-    ]
+    outcome = {
+        "first": "the first answer won",
+        "second": "the second answer won",
+        "tie": "a tie",
+        INCONSISTENT: "neither answer won",
+    }[result]
     lines = (f"{score.criterion} ({score.judge}): {_RESULTS[score.score]}. {score.justification}" for score in scores)
     return "\n".join((f"{outcome}.", *lines))
 

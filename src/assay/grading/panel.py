@@ -131,10 +131,10 @@ def _is_unsure(call: JudgeCall, settings: GradingSettings) -> bool:
 
 
 def _is_doubtful(verdict: Verdict, call: JudgeCall, settings: GradingSettings) -> bool:
-    # A reply that had to be repaired is weaker evidence, whatever confidence it states.
+    # A reply that had to be repaired is weaker evidence, regardless of its stated confidence.
     if ASKED_AGAIN in verdict.flags or SALVAGED in verdict.flags:
         return True
-    # No confidence is no certainty: a judge that ignores the question must not decide alone.
+    # A missing confidence is not certainty: a judge that ignores the question must not decide alone.
     if verdict.confidence is None or verdict.confidence < settings.panel.min_confidence:
         return True
     match call.question.shape.scale:

@@ -7,7 +7,7 @@ from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, ReplySpec, 
 from assay.grading.panel import ask_judges, judged_grade, proposed_label
 from assay.grading.policies import metadata_text
 from assay.grading.templates import TOOL_CALL
-from assay.grading.tool_call import ToolCall, expected_call, read_call
+from assay.grading.tool_call import ToolUse, expected_call, read_call
 from assay.grading.verdict import CRITERION, REPLACED
 
 CRITERION_ID = "reference"
@@ -63,7 +63,7 @@ def grade_turn(assignment: GradingAssignment) -> Flow:
     return (yield from judge_by_reference(assignment, reply.text))
 
 
-def compare_calls(assignment: GradingAssignment, answer: str, *, expected: ToolCall | None, called: ToolCall | None) -> Grade:
+def compare_calls(assignment: GradingAssignment, answer: str, *, expected: ToolUse | None, called: ToolUse | None) -> Grade:
     """Grade an answer by its tool call alone."""
     is_same = called is not None and called.is_same_as(expected)
     score = float(is_same)

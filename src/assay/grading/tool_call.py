@@ -14,7 +14,7 @@ EXPECTED = "tool_call"
 """Member of `Case.extra`: the call of the recorded turn, `{"tool": name, "input": {...}}`."""
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ToolUse(msgspec.Struct, frozen=True):
     """One use of a tool."""
 
     tool: str
@@ -23,7 +23,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     has_replaced: bool = False
     """Characters that no store can hold were replaced by U+FFFD."""
 
-    def is_same_as(self, other: "ToolCall | None") -> bool:
+    def is_same_as(self, other: "ToolUse | None") -> bool:
         """Compare tool and input as JSON values: 1 and 1.0 are equal, 1 and "1" are not."""
         # An unknown input equals nothing, not even another unknown one.
         if other is None or self.input is None or other.input is None:
@@ -44,12 +44,12 @@ def is_tool_turn(case: Case) -> bool:
     return has_tools(case) and EXPECTED in case.extra
 
 
-def expected_call(case: Case) -> ToolCall | None:
+def expected_call(case: Case) -> ToolUse | None:
     """Return the call of the recorded turn."""
-    return msgspec.convert(case.extra[EXPECTED], ToolCall) if is_tool_turn(case) else None
+    return msgspec.convert(case.extra[EXPECTED], ToolUse) if is_tool_turn(case) else None
 
 
-def read_call(answer: str) -> ToolCall | None:
+def read_call(answer: str) -> ToolUse | None:
     """Parse a tool call that is the whole answer, or its only fenced block; None for other text."""
     # Nearly all answers are words, which are not worth parsing.
     if '"tool"' not in answer:
@@ -61,7 +61,7 @@ def read_call(answer: str) -> ToolCall | None:
     tool, given = found.get("tool"), found.get("input", {} if len(found) == 1 else None)
     if not isinstance(tool, str) or not (isinstance(given, dict) or "input" not in found):
         return None
-    call = ToolCall(_storable(tool), _storable(given))
+    call = ToolUse(_storable(tool), _storable(given))
     return call if (call.tool, call.input) == (tool, given) else msgspec.structs.replace(call, has_replaced=True)
 
 

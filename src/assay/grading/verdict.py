@@ -340,7 +340,7 @@ def read_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | Unu
         return _REPEATED
     # "The score is 2" in front of an object with 5: one of them is not what the judge means.
     if isinstance(verdict, Verdict) and states_another(found.around, shape.value, value=found.members[shape.value]):
-        return UnusableReply(f'"{shape.value}" has another value beside the object')
+        return UnusableReply(f'"{shape.value}" has another value outside the object')
     return verdict
 
 
@@ -403,7 +403,7 @@ def salvaged_verdict(texts: Sequence[str], shape: ReplySchema, *, answer: str) -
     if any(isinstance(read := read_verdict(text, shape, answer=answer), UnusableReply) and read.is_repeat for text in texts):
         return None
     saved = [verdict for text in reversed(texts) if (verdict := salvage_verdict(text, shape, answer=answer)) is not None]
-    # Two salvaged replies that disagree are no verdict.
+    # Two salvaged replies that disagree give no verdict.
     return saved[0] if len({verdict.value for verdict in saved}) == 1 else None
 
 

@@ -77,7 +77,7 @@ def cohen_kappa(table: ConfusionMatrix, *, weights: Weights = "none") -> Estimat
     # The formula gives 0 for any second rater; an interval around it would suggest a finding.
     if rows.max() == 1 or columns.max() == 1:
         return Estimate(
-            value=0.0, n=n, reason="one rater gave every unit the same category: kappa is then 0, whatever the other says"
+            value=0.0, n=n, reason="one rater gave every unit the same category: kappa is then 0, regardless of what the other says"
         )
     by_chance = np.outer(rows, columns)
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from assay.core.artifact_lines import CheckLine
 from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
 
 STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cancelled", "skipped")
@@ -73,6 +74,29 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """The same for all answers to one record; empty for a record of its own."""
     is_repeated: bool = False
     """It is one of several answers to the record."""
+    checks: tuple[CheckLine, ...] = ()
+    """Results of its checks."""
+
+
+class ResultColumns:
+    """Results of the checks, or of the graders, of a run: 21 bytes for each, in the order of the records."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, str] = {}
+        """Type of each check, or kind of each grader, by name; the first one where records differ."""
+        self.name = array("i")
+        self.row = array("I")
+        self.passed = array("b")
+        self.score = array("d")
+        self._codes: dict[str, int] = {}
+
+    def append(self, name: str, kind: str, *, row: int, passed: bool | None, score: float | None) -> None:
+        """Add one result of the record in a row."""
+        self.kinds.setdefault(name, kind)
+        self.name.append(self._codes.setdefault(name, len(self._codes)))
+        self.row.append(row)
+        self.passed.append(-1 if passed is None else passed)
+        self.score.append(UNKNOWN if score is None else score)
 
 
 class RecordColumns:
@@ -115,6 +139,7 @@ class RecordColumns:
         self.flags: Counter[str] = Counter()
         self.members: dict[str, dict[Value, array[int]]] = {}
         """Row numbers by slice and value; None is the slice of those without a value."""
+        self.checks = ResultColumns()
         self._waiting: list[RecordFacts] = []
 
     def __len__(self) -> int:
@@ -130,7 +155,7 @@ class RecordColumns:
         """Put the waiting records into the columns."""
         facts, self._waiting = self._waiting, []
         row = len(self.status)
-        # An error has no score, whatever its other members say.
+        # An error has no score, regardless of what its other members say.
         scored = [each if each.status == "evaluated" and each.score is not None else _UNSCORED for each in facts]
         self.status.extend([_STATUS_CODES[each.status] for each in facts])
         self.passed.extend([-1 if each.passed is None else each.passed for each in scored])
@@ -155,6 +180,8 @@ class RecordColumns:
             # Slices hold row numbers, so that a record with ten tags costs 40 bytes and not ten copies.
             for name, values in each.slices.items():
                 self._join(name, values, row=number)
+            for check in each.checks:
+                self.checks.append(check.name, check.type, row=number, passed=check.passed, score=check.score)
 
     def _codes(self, name: str, words: Iterable[str]) -> list[int]:
         """Return a number for each word."""

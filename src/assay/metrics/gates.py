@@ -11,7 +11,7 @@ def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = Fa
     """Return the decision on a summary as `measure` makes it; thresholds are inclusive, and what is undefined does not pass.
 
     Records without a score are in no mean and no pass rate, so the error rate is their gate: failed and cancelled
-    records as a share of all records. A run that was cancelled as a whole does not pass, whatever its gates: they are about
+    records as a share of all records. A run that was cancelled as a whole does not pass, regardless of its gates: they are about
     all its records.
     """
     found = (

@@ -51,7 +51,7 @@ class GoldenParameters(msgspec.Struct, frozen=True, kw_only=True):
     pass_rate_threshold: float = 0.8
     score_threshold: float = 3.5
     max_error_rate: float | None = None
-    """A gate of the run that the contract does not know, and that `overall_passed` leaves out; None is no cap."""
+    """A gate of the run that the contract does not know, and that `overall_passed` leaves out; None means no cap."""
 
 
 def eval_result(

@@ -1,7 +1,7 @@
 """Score interval of a mean: all means from which the observed one is no further away than chance explains.
 
 Of passes and failures it is Wilson's (1927), of differences between two of them Tango's (1998); other scores go the same way. How
-far chance reaches is asked of every supposed mean for itself, not of the mean that was seen, so that equal scores are no certainty.
+far chance reaches is asked of every supposed mean for itself, not of the mean that was seen, so that equal scores are not certain.
 """
 
 from collections.abc import Callable

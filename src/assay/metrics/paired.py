@@ -156,7 +156,7 @@ def decide(interval: Interval | None, *, margin: float = 0.0) -> ChangeDecision:
 
     Superiority asks for "improved"; non-inferiority is content with "not_worse" too.
     """
-    # No interval is no decision; a gate must not pass for lack of data.
+    # Without an interval there is no decision: a gate must not pass for lack of data.
     if interval is None:
         return "undecided"
     if interval.low > 0:

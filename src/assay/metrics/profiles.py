@@ -223,14 +223,14 @@ Numbers = NDArray[np.integer[Any]]
 
 
 class CondensedRecords(NamedTuple):
-    """One value for each record, whatever the number of answers, and the row that stands for it."""
+    """One value for each record, regardless of the number of answers, and the row that stands for it."""
 
     values: Floats
     rows: Rows
 
 
 def condense(profile: Profile, scores: Floats, *, rows: Rows, records: Numbers) -> CondensedRecords:
-    """Return the repeats of each record as one value; `scores` and `records` belong to `rows`, and NaN is no score.
+    """Return the repeats of each record as one value; `scores` and `records` belong to `rows`, and NaN is not a score.
 
     What has no score is left out of its record's value. Where the profile is compatible with a benchmark that skips a record of
     which an answer failed, so does this.

@@ -278,7 +278,7 @@ class PairwiseFigures:
         first, second, clusters, outcomes = np.array(flat).T
         if bool((outcomes == 0.5).all()):
             # Every comparison is the same half, and nothing would show how much chance there is in that.
-            return Ranking(n=len(flat), reason="nobody won a comparison in both orders, so nothing orders the candidates")
+            return Ranking(n=len(flat), reason="no candidate won a comparison in both orders, so nothing orders the candidates")
         places = first.astype(np.int64), second.astype(np.int64)
         return rank(self._names, ComparisonCounts(*places, outcomes), clusters=clusters.astype(np.int64))
 

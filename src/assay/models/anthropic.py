@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.tools import ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, uses_tools, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, uses_tools, with_role
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -47,7 +47,7 @@ class _ContentBlock(msgspec.Struct, frozen=True):
     thinking: str | None = None
     signature: str | None = None
     data: str | None = None
-    """Thoughts that the provider shows to nobody but itself."""
+    """Thoughts that the provider keeps to itself."""
 
 
 class _MessagesReply(msgspec.Struct, frozen=True):
@@ -80,10 +80,10 @@ class MessagesModel(HttpModel[_MessagesReply]):
         is_set = "format" in (model.parameters.extra_body.get("output_config") or {})
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the turns, and the instructions in a member of their own."""
         messages: Sequence[object] = ask.messages
-        more: JsonObject | None = None
+        more: RequestMembers | None = None
         if role != "system":
             messages = with_role(ask.messages, role)
         else:
@@ -92,7 +92,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
             more = {"system": system} if system else None
         return (_turns(messages, self.tool_names(ask)) if uses_tools(ask.messages) else messages), more
 
-    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
         """Build `tools`."""
         return {
             "tools": [
@@ -100,7 +100,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
             ]
         }
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; thinking has a budget of its own within the output limit."""
         members, budget = sent.body(), sent.parameters.get(THINKING)
         if "effort" in members:
@@ -111,7 +111,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
         thinking = {"type": "adaptive"} if is_adaptive else {"type": "enabled", "budget_tokens": budget}
         return {**members, "thinking": thinking}
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `output_config.format`, or a tool that the model must call."""
         if form == "json_schema":
             return {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)}}}
@@ -120,7 +120,7 @@ class MessagesModel(HttpModel[_MessagesReply]):
         tool = {"name": REPLY_TOOL, "description": "Give the reply.", "input_schema": dict(schema)}
         return {"tools": [tool], "tool_choice": {"type": "tool", "name": REPLY_TOOL}}
 
-    def read(self, result: HttpResult[_MessagesReply], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_MessagesReply], applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.id or ""
@@ -168,7 +168,7 @@ _SENT_BACK = {
 """Members of each type of block that are sent back with the outputs of its calls."""
 
 
-def _native(content: Sequence[_ContentBlock]) -> list[JsonObject]:
+def _native(content: Sequence[_ContentBlock]) -> list[RequestMembers]:
     # Thoughts before a call have to be sent back unchanged, with their signatures.
     return [
         {"type": block.type, **{name: getattr(block, name) for name in _SENT_BACK[block.type]}}
@@ -178,26 +178,17 @@ def _native(content: Sequence[_ContentBlock]) -> list[JsonObject]:
 
 
 def _turns(messages: Sequence[object], names: ToolNames) -> list[object]:
-    """Build turns of blocks; the outputs of one turn's calls belong into one turn of the user."""
-    turns: list[object] = []
-    outputs: list[JsonObject] | None = None
-    for message in messages:
-        if isinstance(message, Message) and message.role == "tool":
-            if outputs is None:
-                outputs = []
-                turns.append({"role": "user", "content": outputs})
-            outputs.append({"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content})
-            continue
-        outputs = None
-        if isinstance(message, Message) and message.tool_calls:
-            turns.append({"role": message.role, "content": message.native or _blocks(message, names)})
-        else:
-            turns.append(message)
-    return turns
+    def turn(message: Message) -> object:
+        return {"role": message.role, "content": message.native or _blocks(message, names)} if message.tool_calls else message
+
+    def output(message: Message) -> RequestMembers:
+        return {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}
+
+    return grouped_turns(messages, turn, output=output)
 
 
-def _blocks(message: Message, names: ToolNames) -> list[JsonObject]:
-    text: list[JsonObject] = [{"type": "text", "text": message.content}] if message.content else []
+def _blocks(message: Message, names: ToolNames) -> list[RequestMembers]:
+    text: list[RequestMembers] = [{"type": "text", "text": message.content}] if message.content else []
     return text + [
         {"type": "tool_use", "id": call.id, "name": names.sent(call.name), "input": arguments_object(call)}
         for call in message.tool_calls

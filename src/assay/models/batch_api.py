@@ -226,7 +226,7 @@ class BatchClient:
 
     async def cancel(self, batch_id: str) -> None:
         """Cancel a batch, which may take minutes; requests that are already answered, or in progress, keep their answers."""
-        # The reply says only that it was heard; `look` shows when the batch has ended.
+        # The reply only confirms the request; `look` shows when the batch has ended.
         await self.transport.post(self.transport.head(f"{self.path}/{batch_id}/cancel"), b"", decoder=self.batch_decoder)
 
     async def fetch(self, path: str, sink: "ByteSink") -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
 from assay.core.tools import ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole, nested
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_format, schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -102,7 +102,7 @@ class ConverseModel(HttpModel[_Converse]):
         is_set = "outputConfig" in model.parameters.extra_body
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
             return _turns(with_role(ask.messages, role), self.tool_names(ask)), None
@@ -110,7 +110,7 @@ class ConverseModel(HttpModel[_Converse]):
         turns = _turns([message for message in ask.messages if message.role != "system"], self.tool_names(ask))
         return turns, {"system": system} if system else None
 
-    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
         """Build `toolConfig`; descriptions must not be empty here."""
         specs = [
             {
@@ -122,10 +122,10 @@ class ConverseModel(HttpModel[_Converse]):
         ]
         return {"toolConfig": {"tools": [{"toolSpec": spec} for spec in specs]}}
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters: those of all models, and those that only some know."""
-        config: JsonObject = {}
-        own: JsonObject = {}
+        config: RequestMembers = {}
+        own: RequestMembers = {}
         for name, value in sent.parameters.items():
             if name == THINKING:
                 own = merged(own, {_FIELDS: {"thinking": {"type": "enabled", "budget_tokens": value}}})
@@ -134,10 +134,10 @@ class ConverseModel(HttpModel[_Converse]):
             elif name in _DIALECT.names:
                 config[sent.names[name]] = value
             else:
-                own = merged(own, {sent.names[name]: value})
+                own = merged(own, nested(sent.names[name], value, _DIALECT.containers))
         return merged({"inferenceConfig": config} if config else {}, own)
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `outputConfig.textFormat`, or a tool that the model must call."""
         if form == "json_schema":
             named = schema_format(schema)
@@ -149,7 +149,7 @@ class ConverseModel(HttpModel[_Converse]):
         spec = {"name": REPLY_TOOL, "description": "Give the reply.", "inputSchema": {"json": dict(schema)}}
         return {"toolConfig": {"tools": [{"toolSpec": spec}], "toolChoice": {"tool": {"name": REPLY_TOOL}}}}
 
-    def read(self, result: HttpResult[_Converse], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_Converse], applied: RequestMembers | None = None) -> Reply:
         """Parse a body; raises ModelFailure."""
         body = result.value
         message = body.output.message if body.output else None
@@ -185,9 +185,9 @@ def _texts(block: _ContentBlock) -> list[str]:
     return [text for text in (block.text, *(part.text for part in cited)) if text is not None]
 
 
-def _native(content: Sequence[_ContentBlock]) -> list[JsonObject]:
+def _native(content: Sequence[_ContentBlock]) -> list[RequestMembers]:
     # Thoughts before a call have to be sent back unchanged.
-    found: list[JsonObject] = []
+    found: list[RequestMembers] = []
     for block in content:
         if block.reasoning_content is not None:
             found.append({"reasoningContent": block.reasoning_content})
@@ -199,28 +199,17 @@ def _native(content: Sequence[_ContentBlock]) -> list[JsonObject]:
     return found
 
 
-def _turns(messages: Sequence[object], names: ToolNames) -> list[JsonObject]:
-    """Build the turns; the outputs of one turn's calls belong into one turn of the user."""
-    turns: list[JsonObject] = []
-    outputs: list[JsonObject] | None = None
-    for message in messages:
-        if not isinstance(message, Message):
-            continue
-        if message.role == "tool":
-            if outputs is None:
-                outputs = []
-                turns.append({"role": "user", "content": outputs})
-            outputs.append({"toolResult": {"toolUseId": message.tool_call_id, "content": [{"text": message.content}]}})
-            continue
-        outputs = None
-        turns.append({"role": message.role, "content": _blocks(message, names)})
-    return turns
+def _turns(messages: Sequence[object], names: ToolNames) -> list[object]:
+    def output(message: Message) -> RequestMembers:
+        return {"toolResult": {"toolUseId": message.tool_call_id, "content": [{"text": message.content}]}}
+
+    return grouped_turns(messages, lambda message: {"role": message.role, "content": _blocks(message, names)}, output=output)
 
 
 def _blocks(message: Message, names: ToolNames) -> object:
     if not message.tool_calls:
         return [{"text": message.content}]
-    text: list[JsonObject] = [{"text": message.content}] if message.content else []
+    text: list[RequestMembers] = [{"text": message.content}] if message.content else []
     uses = [
         {"toolUse": {"toolUseId": call.id, "name": names.sent(call.name), "input": arguments_object(call)}}
         for call in message.tool_calls
@@ -249,4 +238,5 @@ _DIALECT = Dialect(
     },
     formats=("json_schema", "tools", "plain"),
     roles=("system", "user"),
+    containers=("inferenceConfig", _FIELDS),
 )

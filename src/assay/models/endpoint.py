@@ -226,6 +226,8 @@ def template_variables(provider: ProviderPlan) -> tuple[str, ...]:
 
 def _url_problems(provider: ProviderPlan, url: str) -> list[str]:
     vendor = _vendor(provider)
+    if not provider.base_url and PROVIDERS[provider.kind].is_described:
+        return [f"the HTTP endpoint '{provider.name}' has no url"]
     if not provider.base_url and vendor.has_no_address:
         missing = vendor.missing_address()
         return [f"the provider '{provider.name}' has no address: set the environment variable {missing}, or its base_url"]

@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import MODEL_MARK
 from assay.core.tools import ToolCall, ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
-from assay.models.http_model import REPLY_TOOL, HttpModel, merged, reply_call, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole, nested
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -71,7 +71,7 @@ class _UsageMetadata(msgspec.Struct, frozen=True, rename="camel"):
     tool_use_prompt_token_count: int | None = None
 
 
-class _Generated(msgspec.Struct, frozen=True, rename="camel"):
+class _GeminiBody(msgspec.Struct, frozen=True, rename="camel"):
     candidates: list[_Candidate] | None = None
     prompt_feedback: _PromptFeedback | None = None
     usage: _UsageMetadata | None = msgspec.field(name="usageMetadata", default=None)
@@ -80,7 +80,7 @@ class _Generated(msgspec.Struct, frozen=True, rename="camel"):
     error: Any = None
 
 
-_DECODER = msgspec.json.Decoder(_Generated)
+_DECODER = msgspec.json.Decoder(_GeminiBody)
 _NO_CANDIDATE = _Candidate()
 
 
@@ -92,7 +92,7 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
         yield lambda model: GeminiModel(transport, model)
 
 
-class GeminiModel(HttpModel[_Generated]):
+class GeminiModel(HttpModel[_GeminiBody]):
     """One model behind generateContent."""
 
     messages_member = "contents"
@@ -106,7 +106,7 @@ class GeminiModel(HttpModel[_Generated]):
         is_set = isinstance(config, dict) and any(name.startswith("response") for name in config)
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the turns, and the instructions in a member of their own."""
         if role != "system":
             return _contents(with_role(ask.messages, role), self.tool_names(ask)), None
@@ -114,7 +114,7 @@ class GeminiModel(HttpModel[_Generated]):
         turns = _contents([message for message in ask.messages if message.role != "system"], self.tool_names(ask))
         return turns, {"systemInstruction": {"parts": [{"text": system}]}} if system else None
 
-    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
         """Build `functionDeclarations`."""
         functions = [
             {"name": names.sent(tool.name), "description": tool.description, "parametersJsonSchema": schema_of(tool)}
@@ -122,21 +122,21 @@ class GeminiModel(HttpModel[_Generated]):
         ]
         return {"tools": [{"functionDeclarations": functions}]}
 
-    def members(self, sent: Sent) -> JsonObject:
-        """Build the parameters; members of the plan's own are sent beside them."""
-        config: JsonObject = {}
-        own: JsonObject = {}
+    def members(self, sent: SentParameters) -> RequestMembers:
+        """Build the parameters; the plan's own members are sent with them."""
+        config: RequestMembers = {}
+        own: RequestMembers = {}
         for name, value in sent.parameters.items():
             spelled = sent.names[name]
             if name not in _DIALECT.names:
-                own[spelled] = value
+                own = merged(own, nested(spelled, value, _DIALECT.containers))
             elif spelled in _THINKING:
                 config = merged(config, {"thinkingConfig": {spelled: value}})
             else:
                 config[spelled] = value
         return merged({"generationConfig": config} if config else {}, own)
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build a response schema, or a function that the model must call."""
         if form == "json_schema":
             return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": dict(schema)}}
@@ -148,7 +148,7 @@ class GeminiModel(HttpModel[_Generated]):
         calling = {"mode": "ANY", "allowedFunctionNames": [REPLY_TOOL]}
         return {"tools": [{"functionDeclarations": [function]}], "toolConfig": {"functionCallingConfig": calling}}
 
-    def read(self, result: HttpResult[_Generated], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_GeminiBody], applied: RequestMembers | None = None) -> Reply:
         """Parse a body; raises ModelFailure."""
         body = result.value
         request_id = result.request_id or body.response_id or ""
@@ -183,9 +183,9 @@ def _numbered(calls: Iterable[_FunctionCall]) -> tuple[ToolCall, ...]:
     return tuple(tool_call(call.name or "", call.args, call.id or f"call_{number}") for number, call in enumerate(calls))
 
 
-def _native(parts: Sequence[_Part]) -> list[JsonObject]:
+def _native(parts: Sequence[_Part]) -> list[RequestMembers]:
     # A call without the signature of the thoughts before it is refused when its output is sent.
-    found: list[JsonObject] = []
+    found: list[RequestMembers] = []
     for part in parts:
         signature = {"thoughtSignature": part.thought_signature} if part.thought_signature else {}
         if part.function_call:
@@ -196,34 +196,25 @@ def _native(parts: Sequence[_Part]) -> list[JsonObject]:
     return found
 
 
-def _contents(messages: Sequence[object], names: ToolNames) -> list[JsonObject]:
-    """Build the turns; the outputs of one turn's calls belong into one turn of the user."""
-    contents: list[JsonObject] = []
-    outputs: list[JsonObject] | None = None
-    for message in messages:
-        if not isinstance(message, Message):
-            continue
-        if message.role == "tool":
-            if outputs is None:
-                outputs = []
-                contents.append({"role": "user", "parts": outputs})
-            outputs.append({"functionResponse": {"name": names.sent(message.name), "response": _response(message.content)}})
-            continue
-        outputs = None
-        role = "model" if message.role == "assistant" else "user"
-        contents.append({"role": role, "parts": _message_parts(message, names)})
-    return contents
+def _contents(messages: Sequence[object], names: ToolNames) -> list[object]:
+    def turn(message: Message) -> RequestMembers:
+        return {"role": "model" if message.role == "assistant" else "user", "parts": _message_parts(message, names)}
+
+    def output(message: Message) -> RequestMembers:
+        return {"functionResponse": {"name": names.sent(message.name), "response": _response(message.content)}}
+
+    return grouped_turns(messages, turn, output=output, content="parts")
 
 
 def _message_parts(message: Message, names: ToolNames) -> object:
     if not message.tool_calls:
         return [{"text": message.content}]
-    text: list[JsonObject] = [{"text": message.content}] if message.content else []
+    text: list[RequestMembers] = [{"text": message.content}] if message.content else []
     calls = [{"functionCall": {"name": names.sent(call.name), "args": arguments_object(call)}} for call in message.tool_calls]
     return message.native or text + calls
 
 
-def _response(output: str) -> JsonObject:
+def _response(output: str) -> RequestMembers:
     """Return the output of a tool as an object, which this API wants."""
     try:
         value = msgspec.json.decode(output)
@@ -244,7 +235,7 @@ def _finish(reason: str, *, is_blocked: bool, is_called: bool) -> str:
     return "stop" if is_called else _FINISH.get(reason, reason)
 
 
-def _explanation(body: _Generated, candidate: _Candidate) -> str:
+def _explanation(body: _GeminiBody, candidate: _Candidate) -> str:
     """Return the words for the end of a reply: the reason of a filter, and the message where there is one."""
     feedback = body.prompt_feedback
     if feedback and feedback.block_reason:
@@ -288,4 +279,5 @@ _DIALECT = Dialect(
         "reasoning_effort": ("thinkingLevel",),
     },
     roles=("system", "user"),
+    containers=("generationConfig",),
 )

@@ -95,7 +95,7 @@ class HttpConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close at once."""
         self.is_reusable = False
-        # Not `close`, which would first wait for the rest of a request that nobody reads any more.
+        # Not `close`, which would first wait for the rest of a request that the server no longer reads.
         self._transport.abort()
 
     def _reset(self) -> None:
@@ -117,7 +117,7 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse the next bytes of a reply."""
         if self._reply is None:
-            # Nobody has asked: these bytes must never meet a request.
+            # Unrequested bytes: no request may ever read them.
             self.close()
             return
         # The parser reports endless headers and trailers to no callback; count them here so that they cannot fill the memory.
@@ -196,7 +196,7 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         """Store a part of the body."""
         self._unreported_bytes = 0
-        # The body of an unrequested reply after this one belongs to nobody.
+        # The body of an unrequested reply after this one belongs to no request.
         if self._is_whole:
             return
         self._body_bytes += len(body)
@@ -355,7 +355,7 @@ class _Tunnel(asyncio.Protocol):
         version, _, status = first.partition(" ")
         if not version.startswith("HTTP/1.") or not status.startswith("200"):
             raise ExchangeFailed("service_unavailable", f"the proxy gives no connection: {status or version}")
-        # Bytes before the handshake are not the provider's, whoever sent them.
+        # Bytes before the handshake do not come from the provider.
         if rest.partition("\r\n\r\n")[2]:
             raise ExchangeFailed("service_unavailable", "the proxy speaks for the provider")
 
@@ -538,7 +538,7 @@ class HttpTransfer(HttpConnection):
 IDLE_SECONDS = 15.0
 """Seconds after which an idle connection is not reused: servers close theirs without notice."""
 SETTLE_SECONDS = 0.025
-"""Seconds for which a connection rests after a reply: bytes that nobody asked for show themselves before the next request.
+"""Seconds for which a connection rests after a reply: unrequested bytes arrive before the next request.
 
 A reply says nothing of the request that it answers, so that a second one that arrives just after the next request would be taken
 for the answer to that. Real calls take hundreds of milliseconds, and another connection serves in the meantime.
@@ -645,6 +645,6 @@ class HttpPool:
             connection = self._idle.pop()
             if connection.is_reusable and now - connection.idle_since < IDLE_SECONDS and connection.is_quiet():
                 return connection
-            # Closed by the server, too old, or with bytes that nobody asked for: a request on it would be lost or misread.
+            # Closed by the server, too old, or with unrequested bytes: a request on it would be lost or misread.
             connection.close()
         return None

@@ -1,17 +1,17 @@
 """A model behind an HTTP API: bodies written once for what requests share, and sent with negotiated parameters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
 from assay.core.tools import ToolCall, ToolDefinition, ToolNames
-from assay.models.negotiation import Dialect, Negotiator, ReplyFormat, Sent, SystemRole, shortened
+from assay.models.negotiation import Dialect, Negotiator, ReplyFormat, SentParameters, SystemRole, shortened
 from assay.models.requests import BodyWriter
 from assay.models.transport import HttpResult, Transport
 
@@ -33,12 +33,12 @@ class HttpModel(ABC, Generic[BodyT]):
     def __init__(self, transport: Transport, model: ModelPlan, dialect: Dialect) -> None:
         self.transport = transport
         self.negotiator = Negotiator(model.parameters, dialect, explicit=model.explicit or ())
-        self._before: JsonObject = {"model": model.model} if self.names_model else {}
+        self._before: RequestMembers = {"model": model.model} if self.names_model else {}
         self._head = transport.head(self.path, model=model.model)
-        self._written: tuple[Sent, Mapping[str, object] | None, Sequence[ToolDefinition]] | None = None
+        self._written: tuple[SentParameters, Mapping[str, object] | None, Sequence[ToolDefinition]] | None = None
         self._names: tuple[Sequence[ToolDefinition], ToolNames] = (), ToolNames(())
         self._writer: BodyWriter
-        self.applied: JsonObject = self.members(self.negotiator.sent)
+        self.applied: RequestMembers = self.members(self.negotiator.sent)
         """Members of the last request besides its messages."""
 
     async def reply(self, ask: ModelRequest) -> Reply:
@@ -70,7 +70,7 @@ class HttpModel(ABC, Generic[BodyT]):
             self._writer, self.applied = self._writer_for(ask, sent)
         return self._writer.write(*self.messages(ask, sent.role))
 
-    def _writer_for(self, ask: ModelRequest, sent: Sent) -> tuple[BodyWriter, JsonObject]:
+    def _writer_for(self, ask: ModelRequest, sent: SentParameters) -> tuple[BodyWriter, RequestMembers]:
         """Return the writer of bodies with these parameters, and their members besides the messages."""
         form = self.schema_members(ask.reply_schema, sent.reply_format) if ask.reply_schema else {}
         applied = merged(self.members(sent), form)
@@ -78,11 +78,11 @@ class HttpModel(ABC, Generic[BodyT]):
         tools = self.tool_members(ask.tools, self.tool_names(ask)) if ask.tools else {}
         return BodyWriter(self._before, self.messages_member, merged(applied, tools)), applied
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the messages as they are sent, and further members that depend on them."""
         return with_role(ask.messages, role), None
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the members that hold the parameters."""
         return sent.body()
 
@@ -93,25 +93,25 @@ class HttpModel(ABC, Generic[BodyT]):
         return self._names[1]
 
     @abstractmethod
-    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
         """Build the members that offer tools."""
 
     @abstractmethod
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build the members that request a reply of a schema, in one of the dialect's forms."""
 
     @abstractmethod
-    def read(self, result: "HttpResult[BodyT]", applied: JsonObject | None = None) -> Reply:
+    def read(self, result: "HttpResult[BodyT]", applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
 
 
-def merged(members: JsonObject, more: JsonObject) -> JsonObject:
+def merged(members: RequestMembers, more: RequestMembers) -> RequestMembers:
     """Merge members of a request, objects of both member by member."""
-    both = {
-        name: {**members[name], **value} if isinstance(value, dict) and isinstance(members.get(name), dict) else value
-        for name, value in more.items()
-    }
-    return {**members, **both}
+    found = dict(members)
+    for name, value in more.items():
+        before = found.get(name)
+        found[name] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
+    return found
 
 
 def with_role(messages: Sequence[Message], role: SystemRole) -> Sequence[object]:
@@ -125,6 +125,28 @@ def with_role(messages: Sequence[Message], role: SystemRole) -> Sequence[object]
     first = turns[0] if turns and turns[0].role == "user" else None
     content = f"{instructions}\n\n{first.content}" if first else instructions
     return [Message("user", content), *turns[1 if first else 0 :]]
+
+
+def grouped_turns(
+    messages: Sequence[object],
+    turn: Callable[[Message], object],
+    *,
+    output: Callable[[Message], RequestMembers],
+    content: str = "content",
+) -> list[object]:
+    """Build the turns; the outputs of one turn's calls belong into one turn of the user, in its member `content`."""
+    turns: list[object] = []
+    outputs: list[RequestMembers] | None = None
+    for message in messages:
+        if isinstance(message, Message) and message.role == "tool":
+            if outputs is None:
+                outputs = []
+                turns.append({"role": "user", content: outputs})
+            outputs.append(output(message))
+        else:
+            outputs = None
+            turns.append(turn(message) if isinstance(message, Message) else message)
+    return turns
 
 
 def uses_tools(messages: Sequence[Message]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.errors import MissingExtra
 from assay.core.model_call import ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan
@@ -16,7 +16,7 @@ from assay.core.provider import PROVIDERS
 from assay.core.tools import ToolNames
 from assay.models.failures import ErrorResponse, error_failure, exception_failure, status_failure
 from assay.models.http_model import with_role
-from assay.models.negotiation import Dialect, Negotiator, Sent
+from assay.models.negotiation import Dialect, Negotiator, SentParameters
 from assay.models.openai_chat import Completion, completion_reply
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.rejections import THINKING
@@ -88,7 +88,7 @@ class LiteLLMModel:
         return self._scrub.failure(error_failure(refusal))
 
 
-def _settings(context: ProviderContext) -> JsonObject:
+def _settings(context: ProviderContext) -> RequestMembers:
     provider = context.provider
     key = context.environ.get(provider.key_variable, "") if provider.key_variable else ""
     given = {"api_base": provider.base_url, "api_key": key, "extra_headers": dict(provider.headers)}
@@ -100,7 +100,7 @@ def _settings(context: ProviderContext) -> JsonObject:
     }
 
 
-def _parameters(sent: Sent) -> JsonObject:
+def _parameters(sent: SentParameters) -> RequestMembers:
     members = sent.body()
     if THINKING in members:
         members["thinking"] = {"type": "enabled", "budget_tokens": members.pop(THINKING)}

@@ -32,7 +32,7 @@ async def open_provider(context: ProviderContext) -> AsyncIterator[Maker]:
         str(weights),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        # The library logs to it, and a pipe that nobody reads would block the server.
+        # The library logs to it, and a pipe without a reader would block the server.
         stderr=asyncio.subprocess.DEVNULL,
         env=_child_environ(context.environ),
     )

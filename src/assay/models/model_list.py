@@ -108,7 +108,7 @@ def _date(value: object) -> date | None:
             return date(*map(int, match.groups()))
         if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
             return datetime.fromtimestamp(value, UTC).date()
-    # A date that is none is no reason to lose the model.
+    # An invalid date does not exclude the model.
     except (ValueError, OverflowError, OSError):
         return None
     return None

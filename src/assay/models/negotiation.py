@@ -4,12 +4,12 @@ No table of models decides what is sent. A rejection names a parameter in its er
 that parameter was sent: a rejection of anything else stays the failure that it is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.model_call import Adjustment, ModelFailure, ModelRequest
 from assay.core.settings import ModelParameters
 from assay.models.rejections import (
@@ -26,7 +26,18 @@ from assay.models.rejections import (
     rejected_parameters,
 )
 
-__all__ = ["MAX_TOKENS", "OMITTED", "REPLY_FORMAT", "SYSTEM", "THINKING", "UNBOUNDED", "Dialect", "Negotiator", "Sent"]
+__all__ = [
+    "MAX_TOKENS",
+    "OMITTED",
+    "REPLY_FORMAT",
+    "SYSTEM",
+    "THINKING",
+    "UNBOUNDED",
+    "Dialect",
+    "Negotiator",
+    "SentParameters",
+    "nested",
+]
 
 ReplyFormat = Literal["json_schema", "json_object", "tools", "plain"]
 """How a reply with a schema is requested, from the strictest form to a request in the prompt alone."""
@@ -52,13 +63,15 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[SystemRole, ...] = ("system", "developer", "user")
     requires_limit: bool = False
     """The API takes no request without an output limit."""
+    containers: tuple[str, ...] = ()
+    """Members of requests that hold parameters: each of the user's own members there is rejected for itself."""
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class SentParameters(msgspec.Struct, frozen=True, kw_only=True):
     """What requests to a model contain besides their messages, until the next adjustment."""
 
     parameters: dict[str, object]
-    """Values by the plan's names, members of `extra_body` by their own."""
+    """Values by the plan's names, members of `extra_body` by their own: `stop`, or `inferenceConfig.stopSequences`."""
     names: dict[str, str]
     """Names in requests, by the same names."""
     role: SystemRole
@@ -66,7 +79,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
     """Names of parameters that the provider rejected."""
 
-    def body(self) -> JsonObject:
+    def body(self) -> RequestMembers:
         """Build the members of a flat request."""
         return {self.names[name]: value for name, value in self.parameters.items()}
 
@@ -76,10 +89,11 @@ class Negotiator:
 
     def __init__(self, parameters: ModelParameters, dialect: Dialect, *, explicit: Iterable[str] = ()) -> None:
         self._dialect = dialect
-        self._explicit = {*explicit, *parameters.extra_body}
+        own = dict(_own_members(parameters.extra_body, dialect.containers))
+        self._explicit = {*explicit, *own}
         wanted = {name: getattr(parameters, name) for name in dialect.names if name in ModelParameters.__struct_fields__}
         self._wanted: dict[str, object] = {name: value for name, value in wanted.items() if value is not None}
-        self._wanted.update(parameters.extra_body)
+        self._wanted.update(own)
         if dialect.requires_limit:
             self._wanted.setdefault(MAX_TOKENS, UNBOUNDED)
         self.is_strict = False
@@ -103,7 +117,7 @@ class Negotiator:
         self.sent = self._build_sent()
 
     def _is_further(self, adjustment: Adjustment, known: Adjustment) -> bool:
-        """Tell whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
+        """Return whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
         for parameter, choices in ((SYSTEM, self._dialect.roles), (REPLY_FORMAT, self._dialect.formats)):
             if adjustment.parameter == parameter and {adjustment.value, known.value} <= set(choices):
                 return choices.index(adjustment.value) > choices.index(known.value)
@@ -111,7 +125,7 @@ class Negotiator:
             return int(adjustment.value) < int(known.value)
         return known.value != OMITTED
 
-    def _build_sent(self) -> Sent:
+    def _build_sent(self) -> SentParameters:
         parameters: dict[str, object] = {}
         names: dict[str, str] = {}
         for name, value in self._wanted.items():
@@ -121,7 +135,7 @@ class Negotiator:
                 continue
             parameters[name] = int(adjusted.value) if adjusted is not None else value
             names[name] = spelled.value if spelled else self._dialect.names.get(name, (name,))[0]
-        return Sent(
+        return SentParameters(
             parameters=parameters,
             names=names,
             role=self._chosen(SYSTEM, self._dialect.roles),
@@ -133,7 +147,7 @@ class Negotiator:
         adjusted = self._adjustments.get((parameter, "value"))
         return next((choice for choice in choices if adjusted is not None and adjusted.value == choice), choices[0])
 
-    def rejected(self, failure: ModelFailure, sent: Sent, request: ModelRequest) -> ModelFailure:
+    def rejected(self, failure: ModelFailure, sent: SentParameters, request: ModelRequest) -> ModelFailure:
         """Learn from a failed request, and set in the failure what was learned and whether to send the request again."""
         named = self.named(failure, sent, request)
         # A call that was in flight while another one was rejected names what is adjusted already: it is only sent again.
@@ -146,7 +160,7 @@ class Negotiator:
             failure.is_negotiable = bool(named) and sent != self.sent
         return failure
 
-    def named(self, failure: ModelFailure, sent: Sent, request: ModelRequest) -> dict[str, RejectionError]:
+    def named(self, failure: ModelFailure, sent: SentParameters, request: ModelRequest) -> dict[str, RejectionError]:
         """Return the parameters that a failed request's rejection names, with the error that names each."""
         rejected = RejectedRequest(
             names={name: sent.names[name] for name in sent.parameters},
@@ -161,8 +175,8 @@ class Negotiator:
                 named.setdefault(name, error)
         return named
 
-    def _is_current(self, parameter: str, sent: Sent) -> bool:
-        """Tell whether requests still have this parameter as the rejected one had it."""
+    def _is_current(self, parameter: str, sent: SentParameters) -> bool:
+        """Return whether requests still have this parameter as the rejected one had it."""
         if parameter == SYSTEM:
             return sent.role == self.sent.role
         if parameter == REPLY_FORMAT:
@@ -170,14 +184,14 @@ class Negotiator:
         value, name = sent.parameters[parameter], sent.names[parameter]
         return self.sent.parameters.get(parameter) == value and self.sent.names.get(parameter) == name
 
-    def _adjustment(self, parameter: str, error: RejectionError, sent: Sent) -> Adjustment | None:
+    def _adjustment(self, parameter: str, error: RejectionError, sent: SentParameters) -> Adjustment | None:
         """Decide what to send instead; None when the rejection leaves nothing to try."""
         value = self._instead(parameter, error, sent)
         if value is None:
             return None
         return Adjustment(parameter, value, error.text[:_MAX_REASON], is_explicit=parameter in self._explicit)
 
-    def _instead(self, parameter: str, error: RejectionError, sent: Sent) -> str | None:
+    def _instead(self, parameter: str, error: RejectionError, sent: SentParameters) -> str | None:
         if parameter == SYSTEM:
             return _next(self._dialect.roles, sent.role)
         if parameter == REPLY_FORMAT:
@@ -188,7 +202,7 @@ class Negotiator:
         other = self._other_name(parameter, sent)
         return other if other is not None and error.mentions(other) else OMITTED
 
-    def _limit_instead(self, error: RejectionError, sent: Sent) -> str | None:
+    def _limit_instead(self, error: RejectionError, sent: SentParameters) -> str | None:
         asked = _as_number(sent.parameters[MAX_TOKENS])
         overflow = overflow_in(error)
         if overflow is not None:
@@ -208,11 +222,26 @@ class Negotiator:
         step = next((step for step in _LIMIT_STEPS if step < above), None)
         return None if step is None else str(step)
 
-    def _other_name(self, parameter: str, sent: Sent) -> str | None:
+    def _other_name(self, parameter: str, sent: SentParameters) -> str | None:
         """Return a parameter's other name in requests; None after it was tried, so that no name is tried twice."""
         if (parameter, "name") in self._adjustments:
             return None
         return next((name for name in self._dialect.names.get(parameter, ()) if name != sent.names[parameter]), None)
+
+
+def _own_members(extra_body: RequestMembers, containers: Sequence[str]) -> Iterator[tuple[str, object]]:
+    """List the user's own members of a request, those of containers one by one."""
+    for name, value in extra_body.items():
+        if name in containers and isinstance(value, dict):
+            yield from ((f"{name}.{member}", inner) for member, inner in value.items())
+        else:
+            yield name, value
+
+
+def nested(name: str, value: object, containers: Sequence[str]) -> RequestMembers:
+    """Build the member of a request for one of the user's own: those of a container are put back into it."""
+    container, _, member = name.partition(".")
+    return {container: {member: value}} if member and container in containers else {name: value}
 
 
 _Choice = TypeVar("_Choice", bound=str)
@@ -227,7 +256,7 @@ def _as_number(value: object) -> int:
     return value if isinstance(value, int) else UNBOUNDED
 
 
-def shortened(failure: ModelFailure, sent: Sent) -> Sent | None:
+def shortened(failure: ModelFailure, sent: SentParameters) -> SentParameters | None:
     """Return what to send for this one request, with the output limit that it leaves in the model's context.
 
     None where its rejection does not state the numbers. Nothing is learned from it: other requests are shorter or longer.

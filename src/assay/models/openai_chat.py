@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.provider import PROVIDERS
 from assay.core.tools import ToolCall, ToolDefinition, ToolNames, tool_call
 from assay.models.endpoint import Endpoint, resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, reply_call, uses_tools, with_role
-from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import chat_messages, chat_tools, schema_format
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -110,23 +110,23 @@ class ChatModel(HttpModel[Completion]):
     def __init__(self, transport: Transport, model: ModelPlan) -> None:
         super().__init__(transport, model, _dialect(model, transport.endpoint))
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the messages, with tool calls and their outputs in the format of chat completions."""
         turns = with_role(ask.messages, role)
         return (chat_messages(turns, self.tool_names(ask)) if uses_tools(ask.messages) else turns), None
 
-    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
         """Build `tools`."""
         return chat_tools(tools, names)
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; a `response_format` without its schema is filled by each request that has one."""
         members = sent.body()
         if members.get("response_format") == _FILLED:
             del members["response_format"]
         return members
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `response_format`, or a tool that the model must call."""
         if form == "json_schema":
             return {"response_format": {"type": "json_schema", "json_schema": schema_format(schema)}}
@@ -140,7 +140,7 @@ class ChatModel(HttpModel[Completion]):
             "tool_choice": {"type": "function", "function": {"name": REPLY_TOOL}},
         }
 
-    def read(self, result: HttpResult[Completion], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[Completion], applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         completion = result.value
         if completion.choices is None and not completion.error:
@@ -148,7 +148,9 @@ class ChatModel(HttpModel[Completion]):
         return completion_reply(result, self.applied if applied is None else applied, refused=self.transport.refused)
 
 
-def completion_reply(result: HttpResult[Completion], applied: JsonObject, *, refused: Callable[[Any, str], ModelFailure]) -> Reply:
+def completion_reply(
+    result: HttpResult[Completion], applied: RequestMembers, *, refused: Callable[[Any, str], ModelFailure]
+) -> Reply:
     """Parse a completion; raises ModelFailure when it holds an error or no answer."""
     completion = result.value
     request_id = result.request_id or completion.id or ""
@@ -227,7 +229,7 @@ def _tool_calls(message: _Message) -> tuple[ToolCall, ...]:
     return tuple(found)
 
 
-def _thoughts(message: _Message) -> JsonObject | None:
+def _thoughts(message: _Message) -> RequestMembers | None:
     """Return the members that DeepSeek and OpenRouter want back with the calls that they led to."""
     members = {"reasoning_content": message.reasoning_content, "reasoning_details": message.reasoning_details}
     return {name: value for name, value in members.items() if value} or None

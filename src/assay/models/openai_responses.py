@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.plan import ModelPlan
 from assay.core.tools import ToolCall, ToolDefinition, ToolNames, arguments_text, tool_call
 from assay.models.endpoint import resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, reply_call, uses_tools, with_role
-from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, Sent, SystemRole
+from assay.models.negotiation import MAX_TOKENS, Dialect, ReplyFormat, SentParameters, SystemRole
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_format, schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -91,12 +91,12 @@ class ResponsesModel(HttpModel[_Response]):
         is_set = "text" in model.parameters.extra_body
         super().__init__(transport, model, msgspec.structs.replace(_DIALECT, formats=("plain",)) if is_set else _DIALECT)
 
-    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], JsonObject | None]:
+    def messages(self, ask: ModelRequest, role: SystemRole) -> tuple[Sequence[object], RequestMembers | None]:
         """Return the messages; tool calls and their outputs are items of their own."""
         turns = with_role(ask.messages, role)
         return (_items(turns, self.tool_names(ask)) if uses_tools(ask.messages) else turns), None
 
-    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+    def tool_members(self, tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
         """Build `tools`; strict mode would refuse schemas with optional members."""
         functions = [
             {"name": names.sent(tool.name), "description": tool.description, "parameters": schema_of(tool), "strict": False}
@@ -104,14 +104,14 @@ class ResponsesModel(HttpModel[_Response]):
         ]
         return {"tools": [{"type": "function", **function} for function in functions]}
 
-    def members(self, sent: Sent) -> JsonObject:
+    def members(self, sent: SentParameters) -> RequestMembers:
         """Build the parameters; no evaluation data is left at the provider unless the plan says so."""
         members = sent.body()
         if isinstance(members.get("reasoning"), str):
             members["reasoning"] = {"effort": members["reasoning"]}
         return {"store": False, **members}
 
-    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> JsonObject:
+    def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
         """Build `text.format`, or a tool that the model must call."""
         if form == "json_schema":
             return {"text": {"format": {"type": "json_schema", **schema_format(schema)}}}
@@ -128,7 +128,7 @@ class ResponsesModel(HttpModel[_Response]):
         }
         return {"tools": [tool], "tool_choice": {"type": "function", "name": REPLY_TOOL}}
 
-    def read(self, result: HttpResult[_Response], applied: JsonObject | None = None) -> Reply:
+    def read(self, result: HttpResult[_Response], applied: RequestMembers | None = None) -> Reply:
         """Parse a body, from a direct call or a batch; raises ModelFailure."""
         response = result.value
         request_id = result.request_id or response.id or ""
@@ -194,7 +194,7 @@ def _items(messages: Sequence[object], names: ToolNames) -> list[object]:
     return items
 
 
-def _call_item(call: ToolCall, names: ToolNames) -> JsonObject:
+def _call_item(call: ToolCall, names: ToolNames) -> RequestMembers:
     return {"type": "function_call", "call_id": call.id, "name": names.sent(call.name), "arguments": arguments_text(call)}
 
 

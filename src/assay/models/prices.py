@@ -180,7 +180,7 @@ def _priced_url(provider: ProviderPlan, environ: Mapping[str, str]) -> str | Non
         return row.price_list
     if row.vendor is None or endpoint_problems(provider, environ):
         return None
-    # A gateway or a server of one's own has no list price, whatever the model is called there.
+    # A gateway or a server of one's own has no list price, under any name of the model.
     url = resolve_endpoint(provider, environ).url
     return url if _is_public(urlsplit(url).hostname or "") else None
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import msgspec
 
 from assay.core.model_call import ModelRequest, Reply
-from assay.core.model_probe import ShownExchange
 from assay.core.plan import ModelPlan, ProviderPlan
+from assay.core.setup_checks import ShownExchange
 from assay.models.negotiation import Negotiator
 
 

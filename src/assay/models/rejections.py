@@ -15,7 +15,7 @@ SYSTEM, REPLY_FORMAT, MAX_TOKENS, THINKING = "system", "reply_format", "max_toke
 _STATUSES = frozenset({200, 400, 404, 405, 415, 422, 500, 501})
 """Gateways answer 404, 405 and 500 where their upstream answers 400, and 200 with an error inside."""
 _FATAL_FAILURES = frozenset({"answer_truncated", "content_filtered", "payment_required", "rate_limited", "unauthorized"})
-"""Failures of texts and accounts, whatever words their messages have."""
+"""Failures of texts and accounts, regardless of the words of their messages."""
 _FATAL_CODES = frozenset(
     {
         "content_filter",
@@ -96,7 +96,7 @@ _CONTEXT = re.compile(
     r"|reduce the length|input token count",
     re.IGNORECASE,
 )
-"""Requests that are too long, whatever their parameters."""
+"""Requests that are too long, regardless of their parameters."""
 _MIN_LIMIT = 64
 """A smaller number in a rejection of an output limit is not the model's maximum."""
 _INSTEAD = r"(?:\buse\b|\btry\b|replaced? (?:by|with)|in favou?r of)[^.]{0,60}?"
@@ -129,7 +129,7 @@ _WORDS: dict[str, str] = {
 _THINKING_EFFORT = r"|support thinking|thinking[ _]?level|\bthinking (?:is|was) |\bthink value\b"
 """Further words for an effort, where no budget is sent that they could mean."""
 _FORMAT = re.compile(_FORM, re.IGNORECASE)
-"""Names of the form of a reply. assay chooses the form, so that whatever an error says of one, the next form is tried."""
+"""Names of the form of a reply. assay chooses the form, so that the next form is tried after any error about one."""
 _PYDANTIC = re.compile(r"\{'type': '(\w{1,60})', 'loc': \(([^)]{0,300})\), 'msg': (?:'([^']{0,300})'|\"([^\"]{0,300})\")")
 """Errors of pydantic, which some servers write into a message as Python prints them."""
 _QUOTES = tuple("'\"`[")
@@ -148,11 +148,11 @@ class RejectionError(msgspec.Struct, frozen=True):
     codes: frozenset[str] = frozenset()
 
     def mentions(self, name: str) -> bool:
-        """Tell whether the messages contain a parameter's name, in any of its spellings."""
+        """Return whether the messages contain a parameter's name, in any of its spellings."""
         return re.search(_spelled(name), self.text, re.IGNORECASE) is not None
 
     def recommends(self, name: str) -> bool:
-        """Tell whether the messages say to use a parameter of this name."""
+        """Return whether the messages say to use a parameter of this name."""
         return re.search(_INSTEAD + _spelled(name), self.text, re.IGNORECASE) is not None
 
 
@@ -216,21 +216,21 @@ def _rejected(error: RejectionError, request: RejectedRequest) -> list[str]:
 
 
 def _is_in_fields(pattern: "_NamePattern", fields: Sequence[str], sent: str | None) -> bool:
-    """Tell whether structured members name a parameter."""
-    return any(_last(field) == sent or pattern.search(field) for field in fields)
+    """Return whether structured members name a parameter."""
+    return any(_last(field) == _last(sent or "") or pattern.search(field) for field in fields)
 
 
 def _is_rejected(
     name: str, error: RejectionError, request: RejectedRequest, pattern: "_NamePattern", *, is_rejecting: bool
 ) -> bool:
-    """Tell a rejection from a value that the user must correct."""
+    """Return whether an error is a rejection, not a value that the user must correct."""
     if name == MAX_TOKENS:
         is_limited = _LIMITED.search(error.text) is not None and not _TOO_LOW.search(error.text)
         return is_limited or (is_rejecting and not _OUT_OF_RANGE.search(error.text))
     if name == REPLY_FORMAT and any(_FORMAT.search(text) for text in (error.text, *error.fields)):
         return True
     if name not in request.explicit and (_WRONG_VALUE.search(error.text) or error.fields or pattern.is_name_in(error.text)):
-        # A preference of ours, such as temperature 0, is left out for whatever reason it is rejected.
+        # A preference of ours, such as temperature 0, is left out when it is rejected for any reason.
         return True
     return is_rejecting and not _OUT_OF_RANGE.search(error.text)
 
@@ -247,11 +247,11 @@ class _NamePattern(msgspec.Struct, frozen=True):
         return found or (re.search(self.words, text, re.IGNORECASE) if self.words else None)
 
     def is_exact(self, match: re.Match[str]) -> bool:
-        """Tell whether a match is one of the names."""
+        """Return whether a match is one of the names."""
         return match.re.pattern == self.exact
 
     def is_name_in(self, text: str) -> bool:
-        """Tell whether a name stands as one: in quotation marks, before a colon or an equals sign, or after `parameter`."""
+        """Return whether a name stands as one: in quotation marks, before a colon or an equals sign, or after `parameter`."""
         return (
             bool(self.exact)
             and re.search(rf"{_BEFORE_NAME}(?:{self.exact})|(?:{self.exact}) ?[:=]", text, re.IGNORECASE) is not None
@@ -261,13 +261,15 @@ class _NamePattern(msgspec.Struct, frozen=True):
 def _patterns(request: RejectedRequest) -> dict[str, _NamePattern]:
     """Build the pattern of each parameter in messages."""
     patterns = {REPLY_FORMAT: _NamePattern("", _WORDS[REPLY_FORMAT])} if request.has_format else {}
-    for name, sent in request.names.items():
+    for full_name, full_sent in request.names.items():
+        # Messages name a member of a container with or without it.
+        name, sent = full_name.rpartition(".")[2], full_sent.rpartition(".")[2]
         is_word = name not in ModelParameters.__struct_fields__ and sent.isalpha() and sent.islower()
         exact = _as_name(sent) if is_word else "|".join(dict.fromkeys((_spelled(sent), _spelled(name))))
-        words = _WORDS.get(name, "")
+        words = _WORDS["stop" if name.startswith("stop") else name] if name in _WORDS or name.startswith("stop") else ""
         if name == "reasoning_effort" and THINKING not in request.names:
             words += _THINKING_EFFORT
-        patterns[name] = _NamePattern(exact, words)
+        patterns[full_name] = _NamePattern(exact, words)
     return patterns
 
 
@@ -286,7 +288,7 @@ def _named_in(text: str, patterns: Mapping[str, _NamePattern], *, explicit: Abst
     found = {name: match for name, pattern in patterns.items() if (match := pattern.search(text))}
 
     def rank(name: str) -> tuple[bool, bool, int]:
-        # What stands in quotation marks is the subject of the sentence, wherever it stands.
+        # The quoted words are the subject of the sentence, wherever it stands.
         match = found[name]
         return not _is_quoted(text, match), name != REPLY_FORMAT and not patterns[name].is_exact(match), match.start()
 

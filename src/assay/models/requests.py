@@ -3,11 +3,10 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest
 from assay.core.plan import ModelPlan, ProviderPlan
@@ -22,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 class BodyWriter:
     """Writer of bodies that differ in their messages only."""
 
-    def __init__(self, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> None:
+    def __init__(self, before: Mapping[str, object], name: str, after: Mapping[str, object]) -> None:
         # Parameters and a judge's schema are the same for thousands of requests: encoded once, they are copied as bytes.
         head = _encode(before)[:-1]
         self._head = head + (b"," if before else b"") + _encode(name) + b":"
@@ -37,9 +36,9 @@ class BodyWriter:
         return body + b"," + _encode(extra)[1:-1] + self._tail
 
 
-def schema_format(schema: Mapping[str, object]) -> JsonObject:
+def schema_format(schema: Mapping[str, object]) -> RequestMembers:
     """Wrap a JSON Schema for structured output; strict only if the schema closes its objects, which strict mode requires."""
-    named = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}
+    named: RequestMembers = {"name": re.sub(r"\W", "_", str(schema.get("title", "reply")))[:64], "schema": dict(schema)}
     return {**named, "strict": True} if schema.get("additionalProperties") is False else named
 
 

@@ -69,7 +69,7 @@ def _value(member: Mapping[str, object], five: int) -> Any:
     match member.get("type"), member.get("enum"):
         case "boolean", _:
             return five >= _MET
-        # Before other integers: 0 and 1 are no scale of points.
+        # Before other integers: 0 and 1 are not a scale of points.
         case "integer", [0, 1]:
             return int(five >= _MET)
         case "integer", _:
@@ -299,7 +299,7 @@ def _flaky(times: str) -> Script:
     seen: Counter[str] = Counter()
 
     def script(ask: ModelRequest) -> Answer:
-        # By the messages: each request fails so often, whatever runs beside it.
+        # By the messages: each request fails that many times, with any other requests in flight.
         address = messages_sha256(ask.messages)
         seen[address] += 1
         is_failing = seen[address] <= int(times)

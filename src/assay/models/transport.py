@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import RequestMembers
 from assay.core.json_path import structure_of
 from assay.core.model_call import TOOL_CALL_ONLY, ModelFailure, Reply, Usage, with_total
 from assay.core.outcome import TRUNCATED
@@ -31,7 +31,7 @@ from assay.models.failures import (
     status_failure,
 )
 from assay.models.http_client import MAX_REPLY_BYTES, ExchangeFailed, HttpPool, HttpReply
-from assay.models.unexpected_replies import Unexpected, is_page, other_format, unexpected_status, unreadable
+from assay.models.unexpected_replies import UnexpectedReply, is_page, other_format, unexpected_status, unreadable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_PAGES = 3
@@ -79,7 +79,7 @@ def decode_error(body: bytes) -> Any:
 
 def _read_strictly(body: bytes) -> tuple[Any, bool]:
     document = parse_json(body)
-    # Flaws that lose nothing, such as a name that is there twice, are no reason to refuse an answer.
+    # Flaws that lose nothing, such as a name that is there twice, do not make an answer unusable.
     fatal = next((flaw for flaw in document.flaws if flaw.fatal), None)
     if fatal is not None:
         raise UndecodableReply(fatal.message if body.strip() else "it is empty")
@@ -192,7 +192,7 @@ class Transport:
         return self._decoded(reply, self._content(reply), decoder)
 
     async def fetch(self, request: bytes) -> tuple[HttpReply, bytes]:
-        """Send a whole request; return its reply, of whatever status, with the unpacked content. Raises ModelFailure."""
+        """Send a whole request; return its reply, of any status, with the unpacked content. Raises ModelFailure."""
         try:
             reply = await self._pool.send(request)
         except (ExchangeFailed, OSError) as problem:
@@ -267,7 +267,7 @@ class Transport:
             return self.refused({"error": f"{what}; it has {structure}" if structure != "{}" else what}, request_id)
         return self._other_format(found, request_id)
 
-    def _other_format(self, found: Unexpected, request_id: str) -> ModelFailure:
+    def _other_format(self, found: UnexpectedReply, request_id: str) -> ModelFailure:
         """Build the failure for a reply in another protocol's format, which every further reply would have too."""
         message = f"the reply of '{self.endpoint.provider}' cannot be read: {found}"
         return self._scrub.failure(ModelFailure("unexpected_reply", shorten(message), http_status=200, request_id=request_id))
@@ -470,7 +470,7 @@ class ProviderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Set when the end is an error (`finish_reason` has the provider's word for it): the text is then not an answer."""
 
 
-def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: JsonObject) -> Reply:
+def reply_of(answer: ProviderAnswer, result: HttpResult[Any], applied: RequestMembers) -> Reply:
     """Build the reply; raises ModelFailure when there is no answer, which a retry would not change."""
     found, finish = answer.text, answer.finish_reason
     if finish.lower() in _OUTPUT_LIMITS:

@@ -33,7 +33,7 @@ _VERSION = re.compile(r"/v\d[^/]*(?:/|$)")
 PROXY_LOGIN = 407
 
 
-class Unexpected(msgspec.Struct, frozen=True):
+class UnexpectedReply(msgspec.Struct, frozen=True):
     """What was received, and what to do about it."""
 
     says: str
@@ -44,7 +44,7 @@ class Unexpected(msgspec.Struct, frozen=True):
 
 
 def is_page(body: bytes) -> bool:
-    """Tell whether a body is a page of HTML."""
+    """Return whether a body is a page of HTML."""
     start = body[:2000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     return start[:1] == b"<" and (b"<html" in start or start.startswith(b"<!doctype html"))
 
@@ -55,38 +55,38 @@ def page_title(body: bytes) -> str:
     return f" ('{shorten(match[1])[:_MAX_TITLE]}')" if match and match[1].strip() else ""
 
 
-def unexpected_status(reply: HttpReply, body: bytes, endpoint: Endpoint) -> Unexpected | None:
+def unexpected_status(reply: HttpReply, body: bytes, endpoint: Endpoint) -> UnexpectedReply | None:
     """Explain a reply with another status than success; None where the provider's own words say enough."""
     if 300 <= reply.status < 400:
         return _redirect(reply, endpoint)
     if reply.status == PROXY_LOGIN:
-        return Unexpected("the proxy wants a login", "put it into the proxy's address: http://USER:PASSWORD@HOST:PORT")
+        return UnexpectedReply("the proxy wants a login", "put it into the proxy's address: http://USER:PASSWORD@HOST:PORT")
     if is_page(body):
         return _page(reply, body, endpoint)
     if reply.status in (401, 403) and not endpoint.key and not endpoint.header_secrets:
-        return Unexpected("", f"no key was sent to {_host(endpoint)}: name its environment variable in key_variable")
+        return UnexpectedReply("", f"no key was sent to {_host(endpoint)}: name its environment variable in key_variable")
     if reply.status in (404, 405) and not _names_model(body):
-        return Unexpected("", path_hint(endpoint))
+        return UnexpectedReply("", path_hint(endpoint))
     return None
 
 
-def unreadable(reply: HttpReply, body: bytes, endpoint: Endpoint) -> Unexpected | None:
+def unreadable(reply: HttpReply, body: bytes, endpoint: Endpoint) -> UnexpectedReply | None:
     """Explain a successful reply that is not JSON; None for JSON that is only broken."""
     media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not body.strip():
-        return Unexpected("it is empty", path_hint(endpoint))
+        return UnexpectedReply("it is empty", path_hint(endpoint))
     if is_page(body):
         return _page(reply, body, endpoint)
     if media_type == "text/event-stream" or re.match(rb"\s*(?:data|event|id): ?", body):
         where = "body" if PROVIDERS[endpoint.kind].is_described else "extra_body"
-        return Unexpected("it is a stream of events", f"set stream: false in {where}")
+        return UnexpectedReply("it is a stream of events", f"set stream: false in {where}")
     if body.lstrip()[:1] not in b'{["' and not media_type.endswith("json"):
         said = f" of the type {media_type[:40]}" if media_type else ""
-        return Unexpected(f"it is a text{said}, not JSON", path_hint(endpoint))
+        return UnexpectedReply(f"it is a text{said}, not JSON", path_hint(endpoint))
     return None
 
 
-def other_format(body: bytes, endpoint: Endpoint) -> Unexpected | None:
+def other_format(body: bytes, endpoint: Endpoint) -> UnexpectedReply | None:
     """Name the protocol of a reply that has another one's format; None for a format that is not known."""
     try:
         value = json.loads(body)
@@ -101,12 +101,12 @@ def other_format(body: bytes, endpoint: Endpoint) -> Unexpected | None:
     if kind is not None and PROVIDERS[kind].home == PROVIDERS[endpoint.kind].home:
         return None
     if kind is None:
-        return Unexpected(f"it is {name}", path_hint(endpoint))
-    return Unexpected(f"it is a reply of {name}", f"set kind: {kind} for provider '{endpoint.provider}', or another base_url")
+        return UnexpectedReply(f"it is {name}", path_hint(endpoint))
+    return UnexpectedReply(f"it is a reply of {name}", f"set kind: {kind} for provider '{endpoint.provider}', or another base_url")
 
 
 def path_hint(endpoint: Endpoint) -> str:
-    """Say what may be wrong with the address."""
+    """Describe what may be wrong with the address."""
     path = urlsplit(endpoint.url).path
     row = PROVIDERS[endpoint.kind]
     if row.is_described:
@@ -120,7 +120,7 @@ def path_hint(endpoint: Endpoint) -> str:
     return "is base_url the address of the API?"
 
 
-def _redirect(reply: HttpReply, endpoint: Endpoint) -> Unexpected:
+def _redirect(reply: HttpReply, endpoint: Endpoint) -> UnexpectedReply:
     """Explain a redirect, which no key follows: its target is shown without the query, which may hold a token."""
     location = reply.headers.get("location", "")
     try:
@@ -129,27 +129,27 @@ def _redirect(reply: HttpReply, endpoint: Endpoint) -> Unexpected:
     except ValueError:
         is_whole = False
     if not is_whole:
-        return Unexpected("it redirects", "set base_url to the address of the API: no key follows a redirect")
+        return UnexpectedReply("it redirects", "set base_url to the address of the API: no key follows a redirect")
     authority = target.netloc.rpartition("@")[2]
     shown = shorten(f"{target.scheme}://{authority}{target.path}")[:_MAX_ADDRESS]
     if _LOGIN.search(f"{target.path.replace('/', ' ').replace('_', ' ')} {target.hostname}"):
-        return Unexpected(f"it redirects to a login ({shown})", _login_hint(endpoint))
+        return UnexpectedReply(f"it redirects to a login ({shown})", _login_hint(endpoint))
     setting = "url" if PROVIDERS[endpoint.kind].is_described else "base_url"
     address = shown if setting == "url" else _PATHS.sub("", shown)
-    return Unexpected(f"it redirects to {shown}", f"if that is the API, set {setting}: {address} (no key follows a redirect)")
+    return UnexpectedReply(f"it redirects to {shown}", f"if that is the API, set {setting}: {address} (no key follows a redirect)")
 
 
-def _page(reply: HttpReply, body: bytes, endpoint: Endpoint) -> Unexpected:
+def _page(reply: HttpReply, body: bytes, endpoint: Endpoint) -> UnexpectedReply:
     text = body[:_SEARCHED].decode("utf-8", "replace")
     title = page_title(body)
     if any(name in reply.headers for name in _PROXY_HEADERS) or _PROXY.search(text) or (endpoint.proxy and reply.status >= 400):
         host = _host(endpoint)
         hint = f"add {host} to NO_PROXY, or correct HTTP_PROXY and HTTPS_PROXY" if endpoint.proxy else f"it answers for {host}"
-        return Unexpected(f"it is the page of a proxy{title}", hint)
+        return UnexpectedReply(f"it is the page of a proxy{title}", hint)
     if _LOGIN.search(text):
-        return Unexpected(f"it is a login page{title}", _login_hint(endpoint))
+        return UnexpectedReply(f"it is a login page{title}", _login_hint(endpoint))
     hint = "" if reply.status >= 500 else path_hint(endpoint)
-    return Unexpected(f"it is a web page{title}", hint)
+    return UnexpectedReply(f"it is a web page{title}", hint)
 
 
 def _login_hint(endpoint: Endpoint) -> str:

@@ -122,7 +122,7 @@ class DifferencePlot(msgspec.Struct, frozen=True, kw_only=True):
     omitted: int = 0
 
 
-class ScoreDistribution(msgspec.Struct, frozen=True, kw_only=True):
+class DistributionPlot(msgspec.Struct, frozen=True, kw_only=True):
     """How often each score was given."""
 
     levels: tuple[ScoreLevel, ...]
@@ -150,7 +150,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     note: str
-    plot: IntervalPlot | DifferencePlot | ScoreDistribution | FlipChartData | ReliabilityPlot | TrendPlot
+    plot: IntervalPlot | DifferencePlot | DistributionPlot | FlipChartData | ReliabilityPlot | TrendPlot
     subject: str = ""
     """Run that it is about, where a report has charts of several."""
 

@@ -55,6 +55,7 @@ NAME_LIMIT = 120
 ID_LIMIT = 48
 SLICE_LIMIT = 32
 TEXT_LIMIT = 400
+CORRECTED = "p values are corrected for the number of comparisons (Holm); intervals are those of each comparison alone"
 _LINE = 0.05
 """Of p, below which an interval of 95 % leaves out 0."""
 _FLIP_TONES: dict[str, Tone] = {"worse": "bad", "better": "good"}
@@ -79,6 +80,64 @@ def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False, c
         Section(title="Result", facts=(*conclusion_facts(found), *command_facts(commands))),
     ]
     return [section for section in sections if section is not None]
+
+
+# Several runs
+
+
+def group_comparison_sections(found: api.GroupComparison, *, commands: Sequence[str] = ()) -> list[Section]:
+    """Return a row for each pair, then what keeps a difference from being the candidates' alone."""
+    notes = list(dict.fromkeys([CORRECTED, *(note for pair in found.pairs for note in pair.comparison.notes), *found.skipped]))
+    table = pair_table(found)
+    return [
+        Section(title="Comparisons", heading=(Cell(found.title), Cell(counted(len(found.pairs), "comparison"))), tables=(table,)),
+        Section(title="Result", facts=(*(Fact("note", note, limit=TEXT_LIMIT) for note in notes), *command_facts(commands))),
+    ]
+
+
+def pair_table(found: api.GroupComparison, links: RecordLinks = NO_LINKS) -> Table:
+    """Return a row for each pair of runs: both pass rates, the difference, its p value for all pairs together, and the result."""
+    names = [(pair.comparison.before, pair.comparison.after) for pair in found.pairs]
+    # The same candidate in two groups is distinguished by its runs.
+    is_by_run = any(before.candidate == after.candidate for before, after in names)
+    columns = (
+        Column("before", is_name=True, limit=ID_LIMIT),
+        Column("after", is_name=True, limit=ID_LIMIT),
+        Column("records", "Records that both runs graded.", is_number=True),
+        Column("rate before", "Pass rate of the first run over these records.", is_number=True),
+        Column("rate after", "Pass rate of the second run over the same records.", is_number=True),
+        Column("difference", "After minus before in percentage points (pp), with its 95 % interval.", is_number=True),
+        Column("score", "After minus before, with its 95 % interval.", is_number=True),
+        Column("p (Holm)", "For the pass rates, corrected for the number of pairs (Holm).", is_number=True),
+        Column("result", "By the corrected p value, below 0.05."),
+    )
+    rows = []
+    for pair in found.pairs:
+        one = pair.comparison
+        before, after = one.before, one.after
+        word = pair_word(pair)
+        names_shown = [side.run_id if is_by_run else side.candidate for side in (before, after)]
+        rows.append(
+            (
+                *(Cell(name, link=links.run(side.run_id)) for name, side in zip(names_shown, (before, after), strict=True)),
+                Cell(f"{one.n:,}"),
+                Cell(rate(before.pass_rate)),
+                Cell(rate(after.pass_rate)),
+                Cell(change_text(one.passes, before=before.pass_rate, after=after.pass_rate, is_rate=True)),
+                Cell(change_text(one.scores, before=before.mean, after=after.mean)),
+                Cell(p_text(pair.p_passes_adjusted)),
+                Cell(word, tone=TONES[word]),
+            )
+        )
+    return Table(title="Comparisons", columns=columns, rows=tuple(rows))
+
+
+def pair_word(pair: api.PairComparison) -> str:
+    """Return whether the pass rate of the second run is higher or lower, as far as the corrected p value shows."""
+    p, value = pair.p_passes_adjusted, pair.comparison.passes.value
+    if p is None or value is None or p >= _LINE:
+        return "UNDECIDED"
+    return "IMPROVED" if value > 0 else "WORSE"
 
 
 # The two runs
@@ -419,6 +478,34 @@ def verdict_facts(verdict: api.GateDecision) -> Iterator[Fact]:
     for finding in verdict.reasons:
         found = finding_word(finding)
         yield Fact(found.lower(), finding.reason, tone=TONES[found], limit=TEXT_LIMIT)
+
+
+def group_gate_sections(found: api.GroupDecision) -> list[Section]:
+    """Return the verdict on each run of a group with its reasons, then that on all of them."""
+    return [
+        *(Section(facts=tuple(_gated_facts(one))) for one in found.runs),
+        Section(facts=(Fact(group_word(found), group_gate_text(found), tone=TONES[group_word(found)], is_whole=True),)),
+    ]
+
+
+def _gated_facts(one: api.GatedRun) -> Iterator[Fact]:
+    if one.verdict is not None:
+        yield from verdict_facts(one.verdict)
+    else:
+        yield Fact(NO_RESULT, f"{one.run_id}: {one.problem}", tone=TONES[NO_RESULT], is_whole=True)
+
+
+def group_word(found: api.GroupDecision) -> str:
+    """Return what became of the gates of a group."""
+    return gate_word(passed=found.passed) if found.passed or found.is_decided else NO_RESULT
+
+
+def group_gate_text(found: api.GroupDecision) -> str:
+    """Return `group nightly: 3 runs, 1 missed`."""
+    missed = sum(1 for one in found.runs if one.verdict is not None and not one.verdict.passed)
+    undecided = sum(1 for one in found.runs if one.verdict is None)
+    without = f", {undecided:,} without a result" if undecided else ""
+    return f"group {found.group}: {counted(len(found.runs), 'run')}, {missed:,} missed{without}"
 
 
 def suite_sections(found: api.SuiteResult) -> list[Section]:

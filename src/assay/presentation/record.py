@@ -328,7 +328,7 @@ def _turn(turn: Turn) -> Iterator[TurnView]:
     recorded = {**turn.metadata, **turn.extra}
     if recorded:
         yield TurnView(
-            speaker="recorded beside it",
+            speaker="recorded with it",
             kind="system",
             passages=(TextBlock(title="", text=json_text(recorded), is_code=True),),
             note=number,

@@ -99,7 +99,7 @@ _SHOWN_K = frozenset({1, 2, 3, 5, 10, 20, 50, 100, 200, 500})
 
 def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequence[str] = ()) -> list[Section]:
     """Return the report on one run in reading order; `commands` are what the reader may want to call next."""
-    # The standing, not the state: an unfinished run without a process is interrupted, whatever state its ledger
+    # The standing, not the state: an unfinished run without a process is interrupted, regardless of the state that its ledger
     # has.
     state = words.state_mark(view.result.standing)
     heading = (Cell(view.result.run_id), Cell(state.text, tone=state.kind))
@@ -123,17 +123,23 @@ def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequenc
 
 
 def candidate_sections(
-    views: Sequence[RunReport], *, is_verbose: bool = False, waiting: Sequence[str] = (), commands: Sequence[str] = ()
+    views: Sequence[RunReport],
+    *,
+    is_verbose: bool = False,
+    waiting: Sequence[str] = (),
+    commands: Sequence[str] = (),
+    records: Section | None = None,
 ) -> list[Section]:
-    """Return one table over all candidates, the cases of golden datasets, the slices, then the decisions on each candidate.
+    """Return the records side by side, one table over all candidates, the slices, then the decisions on each candidate.
 
-    `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next.
+    `waiting` are the candidates that were to follow and have no run, `commands` what the reader may want to call next. Without
+    `records` those of golden datasets are listed without answers.
     """
     # Only what decides between candidates; the report on each run has the rest.
     titles = ("candidate", "state", "graded", "errors", "pass rate", shared_mean(views).title, "p95", "cost")
     found = [
         subject_section(views[0], has_candidate=False),
-        Section(title="Records", tables=(case_table(views),)) if any(view.cases for view in views) else None,
+        records or (Section(title="Records", tables=(case_table(views),)) if any(view.cases for view in views) else None),
         Section(title="Candidates", tables=(candidate_table(views, waiting=waiting).only(*titles),)),
         slice_section(views, is_verbose=is_verbose),
         *(section for view in views for section in _candidate_sections(view, is_verbose=is_verbose)),
@@ -775,7 +781,7 @@ def worst_table(views: Sequence[RunReport], *, why_limit: int) -> Table:
 
 
 def _worst_score(worst: WorstRecord, view: RunReport) -> str:
-    """Return the score on its own scale, or brought to 0-1 where the run has several scales."""
-    # Scores on several scales are only comparable after they are brought to 0-1, and the list is ordered by that.
+    """Return the score on its own scale, or normalized to 0-1 where the run has several scales."""
+    # Scores on several scales are only comparable after they are normalized to 0-1, and the list is ordered by that.
     has_scale = view.summary is not None and view.summary.scale
     return score_of(worst.prediction) if has_scale else decimal(worst.prediction.score)

@@ -26,11 +26,11 @@ from assay.core.summary import (
 from assay.presentation import words
 from assay.presentation.charts import (
     Chart,
+    DistributionPlot,
     IntervalPlot,
     IntervalRow,
     PlottedEstimate,
     ReferenceLine,
-    ScoreDistribution,
     ScoreLevel,
 )
 from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean, truncation_text
@@ -377,7 +377,7 @@ def artifact_table(
 def _condition(name: str, *, is_there: bool, problems: Sequence[api.FileProblem] | None) -> Cell:
     found = [str(problem) for problem in problems or () if problem.name == name]
     if found:
-        # Only artifacts that retention has removed may be absent, so absence alone is no damage; a verification
+        # Only artifacts that retention has removed may be absent, so absence alone is not damage; a verification
         # tells the difference.
         return Cell("not as published", "; ".join(found), tone="bad")
     if not is_there:
@@ -476,7 +476,7 @@ def _distributions(view: RunReport, name: str, *, is_one: bool) -> Iterator[Char
             name=f"{'-'.join(parts)}.svg",
             title="How often each score was given",
             note=f"{name} · scale {scale} · {counted(n, 'score')}{unscored}",
-            plot=ScoreDistribution(levels=tuple(map(_level, levels)), domain=domain(scale), mean=mean),
+            plot=DistributionPlot(levels=tuple(map(_level, levels)), domain=domain(scale), mean=mean),
             subject="" if is_one else name,
         )
 

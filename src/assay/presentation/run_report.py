@@ -81,7 +81,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     missing: tuple[str, ...] = ()
     """Why some of this could not be read."""
 
-    # Reading it decodes the metrics anew, and a report asks for them dozens of times.
+    # Reading it decodes the metrics each time, and a report asks for them dozens of times.
     @cached_property
     def summary(self) -> Summary | None:
         """Metrics; None where there are none."""
@@ -247,9 +247,7 @@ def grouped(failures: Iterable[FailureLine]) -> tuple[FailureGroup, ...]:
     messages: dict[tuple[bool, str], str] = {}
     for failure in failures:
         is_error = failure.kind == "error"
-        # A comparison without a winner is not an answer with something wrong in it.
-        is_named = is_error or failure.code == "inconsistent"
-        group = (is_error, failure.code if is_named else failure.taxonomy_label)
+        group = (is_error, failure_reason(failure))
         counts[group] += 1
         # Errors of one code have one cause, so the first message stands for all; the reasons of answers differ.
         messages.setdefault(group, failure.message if is_error else "")
@@ -264,6 +262,12 @@ def grouped(failures: Iterable[FailureLine]) -> tuple[FailureGroup, ...]:
         )
         for (is_error, word), count in ordered
     )
+
+
+def failure_reason(failure: FailureLine) -> str:
+    """Return the code of an error, or what is wrong with an answer that did not pass."""
+    # A comparison without a winner is not an answer with something wrong in it.
+    return failure.code if failure.kind == "error" or failure.code == "inconsistent" else failure.taxonomy_label
 
 
 def _named(failure: FailureLine) -> str:

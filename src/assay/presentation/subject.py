@@ -43,7 +43,7 @@ _SHORT = {AUDIENCES["candidate_and_judge"]: "sent"}
 GRADER_CALL = "grader"
 """Call of a grader of one's own, which stands among those of judges."""
 _FORMS = {"reply_format": "reply format", "system": "instructions as"}
-"""Adjustments of the form of requests, which are no parameters."""
+"""Adjustments of the form of requests, which are not parameters."""
 _LIMIT_ORIGINS: dict[LimitOrigin, str] = {
     "user": "as set",
     "provider": "the model's maximum as its provider states it",
@@ -98,7 +98,7 @@ def _output_limit(plan: Plan, manifest: Manifest) -> Iterator[Words]:
 
 
 def _has_output_limit(plan: Plan) -> bool:
-    """Tell whether the candidate is a model that is called, rather than a script or a recording."""
+    """Return whether the candidate is a model that is called, rather than a script or a recording."""
     rows = [PROVIDERS[provider.kind] for provider in plan.providers if provider.name == plan.candidate.provider]
     is_called = plan.response_source == "sampled" and plan.comparison is None and plan.imported is None
     return is_called and any(row.has_parameters and not row.is_repeatable for row in rows)

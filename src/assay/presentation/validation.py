@@ -38,6 +38,7 @@ SUGGESTIONS: dict[str, str] = {
     "all_records_invalid": "Correct the record errors below: at least one record must be valid.",
     "contract_error": "Check the code of the contract: the exception it raised, or the field of its case that is not valid.",
     "unknown_contract": "Name the format with `--contract`, or compare the top level of the file with the contract's example.",
+    "unknown_columns": "Name the columns: `--prompt COL --reference COL`, or `columns` in a run file.",
     "empty_dataset": "Add at least one record.",
     "not_normalized": "No action needed; `--fix` writes a copy in Unicode NFC.",
     "null_optional": "Leave the field out instead of writing null.",

@@ -259,7 +259,7 @@ def _raw(value: float | None, scale: str | None) -> float | None:
 def domain(scale: str | None) -> tuple[float, float]:
     """Return the ends of a scale such as `1-5`; 0 and 1 where it names none."""
     low, _, high = (scale or "").partition("-")
-    # Names such as `0/1` or a profile's own scale are no range; equal ends would divide by zero in `whisker`.
+    # Names such as `0/1` or a profile's own scale are not ranges; equal ends would divide by zero in `whisker`.
     return (float(low), float(high)) if low.isdigit() and high.isdigit() and low != high else (0.0, 1.0)
 
 
@@ -282,7 +282,7 @@ class MetricBasis(msgspec.Struct, frozen=True):
     records: int | None = None
     """That they are to, where records were asked several times: an interval is over those."""
     clusters: int | None = None
-    """That they are in, where records hang together: an interval is over those."""
+    """Clusters of the records, where they have some: an interval is over clusters."""
 
     @property
     def says(self) -> str:
@@ -490,7 +490,7 @@ def is_live(listing: RunListing) -> bool:
 
 def gate_mark(listing: RunListing) -> Badge | None:
     """Return whether a run met its gates; None where it has none."""
-    # Asked first: a run without a result met no gate either, but that is no verdict on it.
+    # Asked first: a run without a result met no gate either, but that is not a verdict on it.
     if listing.has_no_result:
         return Badge("no result", "bad", "No result; see its page for the reason.")
     if listing.passed is None:

@@ -120,7 +120,7 @@ ARTIFACTS = (
 )
 """Files of every finished run."""
 
-# Beside the input and not in it: the input is a document of its contract, which commands take again.
+# Next to the input and not in it: the input is a document of its contract, which commands take again.
 CASES = "cases.jsonl"
 """Accepted records in the form that all contracts share, as they were asked and graded; runs of earlier versions have these
 entries in input_dataset.json."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from assay.core.doctor import DoctorCheck
 from assay.core.errors import StoreUnavailable
+from assay.core.setup_checks import DoctorCheck
 from assay.store.failures import database_errors, disk_errors, sync_folder
 from assay.store.lock import RunLock
 

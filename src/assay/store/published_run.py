@@ -37,7 +37,7 @@ class RunStorage(Protocol):
         """List all names in the storage."""
 
     def is_file(self, name: str) -> bool:
-        """Tell whether the name is a readable file, and not a link."""
+        """Return whether the name is a readable file, and not a link."""
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """Read a file in pieces that fit in memory; raises StoreUnavailable."""
@@ -70,7 +70,7 @@ class LocalRunStorage:
             return {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
 
     def is_file(self, name: str) -> bool:
-        """Tell whether the name is a regular file."""
+        """Return whether the name is a regular file."""
         path = self.path / name
         # A link could point to content that changes after the run was sealed.
         return path.is_file() and not path.is_symlink()
@@ -81,7 +81,7 @@ class LocalRunStorage:
 
 
 def is_remote_address(text: str) -> bool:
-    """Tell whether the text is an address in an object store, such as s3://bucket/runs/nightly."""
+    """Return whether the text is an address in an object store, such as s3://bucket/runs/nightly."""
     return "://" in text and bool(_object_store().is_object_address(text))
 
 
@@ -216,10 +216,15 @@ class PublishedRun:
     def lines_at(self, name: str, kind: type[T], offsets: Iterable[int]) -> Iterator[T]:
         """Read the lines of a JSONL artifact at these byte offsets only; raises as `typed_lines` does."""
         path, decode = self.artifact(name), msgspec.json.Decoder(kind).decode
+        return (decoded_as(decode, line, path) for line in self.raw_lines_at(name, offsets))
+
+    def raw_lines_at(self, name: str, offsets: Iterable[int]) -> Iterator[bytes]:
+        """Read the undecoded lines of a JSONL artifact at these byte offsets; raises RunNotFound as `lines` does."""
+        path = self.artifact(name)
         with disk_errors(path), path.open("rb") as file:
             for offset in offsets:
                 file.seek(offset)
-                yield decoded_as(decode, file.readline(), path)
+                yield file.readline().removesuffix(b"\n")
 
     def span(self, name: str, start: int, size: int) -> bytes:
         """Read a part of an artifact; raises RunNotFound as `lines` does, StoreUnavailable when the file has become shorter."""
@@ -285,7 +290,7 @@ def open_run_folder(path: Path) -> PublishedRun:
     """Open a published run; raises RunNotFound when the folder holds none, StoreUnavailable when its manifest is damaged."""
     members = decoded(read_manifest(path), path / MANIFEST)
     if not isinstance(members, dict):
-        raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is no object')
+        raise RunDamaged(f'"{path / MANIFEST}" is damaged: it is not an object')
     return PublishedRun(path, members)
 
 

@@ -18,7 +18,7 @@ from assay.store.redact_secrets import NAMES, SECRETS
 
 RULES: tuple[Rule, ...] = SECRETS + PERSONAL
 
-# A value under such a name is secret whatever it looks like, and short passwords have no form to recognise.
+# A value under such a name is secret in any form, and short passwords have no form to recognise.
 _SECRET_NAME = re.compile(rf"(?i)(?:[\w.-]*[._-])?(?:{NAMES}|(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key)")
 
 

@@ -23,7 +23,7 @@ _PREFIXED = (
     "|lin_(?:api|oauth)_|ntn_|PMAK-|ATATT3|ATCTT3|ATBB|BBDC-|tfp_|fio-u-|CFPAT-|xkeysib-|xsmtpsib-"
     "|pat-(?:na|eu|ap)[0-9]-|mlsn[.]|bxt_"
 )
-# After a prefix that only one vendor uses, any long enough tail is a key, whatever its alphabet.
+# After a prefix that only one vendor uses, any long enough tail is a key, regardless of its alphabet.
 _TAIL = r"[A-Za-z0-9_=+/.~-]{12,}"
 
 _OTHERS: tuple[tuple[str, str], ...] = (

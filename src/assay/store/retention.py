@@ -37,7 +37,7 @@ class _Times(msgspec.Struct):
     completed_at: str = ""
 
 
-class _Retained(_Times):
+class _RetentionManifest(_Times):
     """The members of a manifest that decide how long artifacts are kept, also of one whose other members are damaged."""
 
     created_at: str = ""
@@ -49,7 +49,7 @@ def retention_of(run_dir: Path, wanted: RetentionSettings = _NOTHING_SET) -> Ret
     """Return how long a run's artifacts are stored: as its manifest or contract says, or longer if that is wanted."""
     try:
         # As narrow as possible: a run with a damaged manifest must still be removable in time.
-        stated = msgspec.convert(open_run_folder(run_dir).members, _Retained).retention
+        stated = msgspec.convert(open_run_folder(run_dir).members, _RetentionManifest).retention
     except msgspec.ValidationError as problem:
         raise RunDamaged(f'the manifest in "{run_dir}" is damaged: {problem}') from problem
     return longest_retention(RetentionSettings(**msgspec.structs.asdict(stated)), wanted)
@@ -100,7 +100,7 @@ def purge_run(
 
 def _ended_at(run_dir: Path) -> float:
     try:
-        times = msgspec.convert(open_run_folder(run_dir).members, _Retained)
+        times = msgspec.convert(open_run_folder(run_dir).members, _RetentionManifest)
         # A rescored run holds the texts of the original run, and must not keep them longer.
         ended = times.completed_at if times.rescored_from is None else times.rescored_from.completed_at
         return datetime.fromisoformat(ended or times.created_at).timestamp()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay import ValidationConfig, validate
 from assay.core.case import Criterion
-from assay.datasets.parsing.rubric_lint import MOST_ISSUES, doubtful_rows, fact_of_context, lint_rubric, undecidable
+from assay.datasets.parsing.rubric_lint import MAX_ISSUES, doubtful_rows, fact_of_context, lint_rubric, undecidable
 
 REALDATA = Path(os.environ.get("ASSAY_REALDATA", "/nonexistent")) / "eu_legal_benchmark"
 LINTS = {
@@ -226,8 +226,8 @@ def test_the_lint_changes_no_verdict_and_can_be_switched_off() -> None:
 
 
 def test_many_warnings_of_a_kind_are_counted_at_the_last_that_is_listed() -> None:
-    report = validate([row(str(index), ("TBD", 1)) for index in range(MOST_ISSUES + 7)])
-    assert len(report.warnings) == MOST_ISSUES
+    report = validate([row(str(index), ("TBD", 1)) for index in range(MAX_ISSUES + 7)])
+    assert len(report.warnings) == MAX_ISSUES
     assert report.warnings[-1].message.endswith("(and 7 more like it)")
 
 

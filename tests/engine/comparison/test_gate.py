@@ -230,8 +230,10 @@ def test_a_loss_above_a_twentieth_that_few_records_cannot_prove_is_a_warning(tmp
     assert ("a loss is seen" in verdict.reasons[0].reason) is (word == "WARNING")
 
 
-@pytest.mark.parametrize(("answer", "word"), [("Paris London Berlin", "PASS"), ("Nothing.", "WARNING")], ids=["4 of 5", "1 of 5"])
-def test_a_noticeable_loss_of_score_is_a_share_of_its_scale(tmp_path: Path, answer: str, word: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "word", "lost"), [("Paris London Berlin", "PASS", 0.0), ("Nothing.", "WARNING", 0.1)], ids=["4 of 5", "1 of 5"]
+)
+def test_a_noticeable_loss_of_score_is_a_share_of_its_scale(tmp_path: Path, answer: str, word: str, lost: float) -> None:
     standard = "Paris London Berlin Warsaw Vienna"
     cases = [{"id": f"c{number}", "user_prompt": "Which cities?", "rubric": standard} for number in range(10)]
     (tmp_path / "golden.json").write_text(json.dumps({"version": "1.0.0", "cases": cases}))
@@ -244,6 +246,10 @@ def test_a_noticeable_loss_of_score_is_a_share_of_its_scale(tmp_path: Path, answ
     # A loss of 0.1 and of 0.4 points, on a scale with four points between its ends.
     verdict = decided(tmp_path, "new", "old", measure="score")
     assert [reason.word for reason in verdict.reasons if reason.is_difference] == [word]
+    # The pass rate changes by another number, and the decision is about the measure that was asked for.
+    of_passes = decided(tmp_path, "new", "old", measure="pass_rate").difference
+    assert of_passes is not None
+    assert of_passes.value == pytest.approx(-lost)
 
 
 def plan_with(**gates: float) -> Plan:

@@ -79,12 +79,12 @@ def test_every_wrong_line_is_named(tmp_path: Path) -> None:
         read_labels(path)
     found = sorted(problem.removeprefix(f"{path}:") for problem in refused.value.problems)
     assert found == [
-        "1: passed is 'maybe', which is no verdict (passed or not passed)",
+        "1: passed is 'maybe', which is not a verdict (passed or not passed)",
         "2: record_id is missing (did you mean 'recordid'?)",
-        "3: score is 'high', which is no number",
+        "3: score is 'high', which is not a number",
         "5: a second label for 'b'; the first is on line 4",
         "6: a label must be an object",
         "7: the text ends where ',' or '}' should be",
-        "8: sample is 0.7, which is no whole number",
-        "9: record_id is ['e'], which is no text",
+        "8: sample is 0.7, which is not a whole number",
+        "9: record_id is ['e'], which is not a text",
     ]

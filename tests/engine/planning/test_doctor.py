@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import api
-from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
+from assay.core.setup_checks import DoctorCheck
 from assay.engine.planning.doctor import examine_clock, examine_handles, examine_proxies
 from assay.models.connectivity import ask_for_models
 from assay.surfaces.cli.program import program
@@ -35,7 +35,7 @@ def found(result: Result, area: str) -> dict[str, Any]:
 def provider(url: str, **variables: str) -> DoctorCheck:
     """What is said of OpenAI at an address."""
     environ: Mapping[str, str] = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, **variables}
-    (check,) = [check for check in api.examine_place("runs", environ=environ) if check.area == "providers"]
+    (check,) = [check for check in api.check_installation("runs", environ=environ) if check.area == "providers"]
     return check
 
 
@@ -69,6 +69,12 @@ def test_an_untrusted_certificate_is_named_with_what_to_do() -> None:
 
 def test_a_provider_that_takes_no_connection_is_to_be_mended() -> None:
     assert provider("http://127.0.0.1:9").says == "127.0.0.1:9: no connection: connection refused"
+
+
+def test_a_provider_without_an_address_names_the_variables_that_would_give_it_one() -> None:
+    checks = api.check_installation("runs", environ={"AWS_BEARER_TOKEN_BEDROCK": KEY})
+    (says,) = (check.says for check in checks if check.area == "providers")
+    assert says.startswith("the provider 'bedrock' has no address: set the environment variable AWS_REGION")
 
 
 def test_a_provider_that_never_answers_is_given_up() -> None:

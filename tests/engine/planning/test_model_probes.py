@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from assay import api
-from assay.core.model_probe import ModelProbe, ProbeCheck
 from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import ProviderKind
-from assay.core.settings import ModelParameters
+from assay.core.settings import ModelParameters, UsagePaths
+from assay.core.setup_checks import ModelProbe, ProbeCheck
 from assay.engine.planning.model_probes import probe_models
 from tests.models.asking import KEY, plan_of, provider_of
 from tests.models.vendor_stub import Asked, Said, vendor
@@ -256,6 +256,16 @@ def test_an_endpoint_of_the_users_own_has_neither_models_nor_parameters() -> Non
     assert "it has {text: text}" in checks(wrong)["reply"].says
 
 
+@pytest.mark.parametrize("usage", ["$.use", UsagePaths(input_tokens="$.use.in")])
+def test_a_wrong_path_of_usage_is_to_be_corrected(usage: str | UsagePaths) -> None:
+    with vendor(lambda _: Said({"text": "4", "usage": {"in": 3}})) as (url, _):
+        (probe,) = probes_of(plan_of(provider_of("http", url, body={"q": "{{prompt}}"}, answer="$.text", usage=usage)), environ={})
+    check = checks(probe)["tokens"]
+    assert check.standing == "problem"
+    assert check.says.startswith("the reply has no usage at $.use")
+    assert check.says.endswith("; it has {text: text, usage: {in: number}}")
+
+
 def test_a_login_page_of_an_endpoint_is_nothing_to_try_again_later() -> None:
     page = Said("<html><title>Sign in</title></html>", headers={"Content-Type": "text/html"})
     with vendor(lambda _: page) as (url, _):
@@ -343,5 +353,5 @@ def test_a_notebook_with_a_running_loop_can_probe(tmp_path: Path) -> None:
 def test_doctor_says_how_many_models_a_provider_lists() -> None:
     with vendor(openai) as (url, _):
         environ = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
-        (check,) = [check for check in api.examine_place("runs", environ=environ) if check.area == "providers"]
+        (check,) = [check for check in api.check_installation("runs", environ=environ) if check.area == "providers"]
     assert (check.standing, check.says.split(" · ")[1:]) == ("ok", ["accepts the key", "lists 2 models"])

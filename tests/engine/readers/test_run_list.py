@@ -18,7 +18,7 @@ from tests.surfaces.server.serving import free_port
 
 ROWS = [question("one"), question("two")]
 WITHOUT = "import sys; sys.modules['psycopg'] = None; from assay.surfaces.cli.main import main; main()"
-MOST_TRIES = 5
+MAX_TRIES = 5
 """So often somebody who only looks asks a server that hangs up: after 0.1, 0.2, 0.4 and 0.8 seconds again."""
 
 
@@ -65,7 +65,7 @@ def test_a_ledger_that_is_away_is_waited_for_once_in_a_list_and_hides_no_other_r
         point(runs, name, silent.server_address[1])
     away = dict.fromkeys(("away-1", "away-2", "away-3"), "unreachable")
     assert states(runs) == {"here": "completed", **away}
-    assert 0 < silent.calls <= MOST_TRIES
+    assert 0 < silent.calls <= MAX_TRIES
 
 
 def test_latest_is_no_older_run_while_the_ledger_of_the_newest_is_away(runs: Path) -> None:

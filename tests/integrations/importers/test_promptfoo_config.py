@@ -42,5 +42,5 @@ def test_groups_negations_and_demands_of_all_tests_come_along() -> None:
     assert {name for name in report["left_out"] if name.startswith("assert")} == {
         "assert-set as a group",
         "assert is-json",
-        "assert that is no object",
+        "assert that is not an object",
     }

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from assay.integrations.telemetry.prometheus import MOST, OTHER, PrometheusMetrics
+from assay.integrations.telemetry.prometheus import MAX_VALUES, OTHER, PrometheusMetrics
 from tests.integrations.telemetry.test_json_log import run, seen
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -42,7 +42,7 @@ def test_errors_are_counted_by_code() -> None:
 
 def test_names_that_others_choose_cannot_fill_the_memory() -> None:
     figures = PrometheusMetrics()
-    for number in range(MOST + 10):
+    for number in range(MAX_VALUES + 10):
         figures(seen(model=f'a "model"\\\n{number}'))
     values = {
         sample.labels["model"]
@@ -50,4 +50,4 @@ def test_names_that_others_choose_cannot_fill_the_memory() -> None:
         for sample in family.samples
         if "model" in sample.labels
     }
-    assert (len(values), OTHER in values) == (MOST + 1, True)
+    assert (len(values), OTHER in values) == (MAX_VALUES + 1, True)

@@ -20,7 +20,7 @@ from assay.surfaces.charts import (
     ScoreBin,
     ScoreLevel,
 )
-from assay.surfaces.charts.svg import LinearScale, rounded_range
+from assay.surfaces.charts.svg import MINUS, LinearScale, estimate_text, number_label, rounded_range
 
 SVG = "{http://www.w3.org/2000/svg}"
 KNOWN = {f"{SVG}{name}" for name in ("svg", "title", "desc", "style", "text", "line", "rect", "circle", "path")}
@@ -130,3 +130,28 @@ def test_ticks_are_few_round_and_inside(low: float, span: float, count: int) -> 
     assert begin - low <= span * 1e-6
     assert low + span - end <= span * 1e-6
     assert [ticks[0], ticks[-1]] == pytest.approx([begin, end], abs=span * 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "label"),
+    [
+        (None, {}, "no score"),
+        (0.83, {}, "0.83"),
+        (0.83333, {"is_rate": True}, "83.3 %"),
+        (-0.5, {}, f"{MINUS}0.50"),
+        (0.04, {"is_signed": True}, "+0.04"),
+        (-0.042, {"is_signed": True, "is_rate": True}, f"{MINUS}4.2 pp"),
+        (12_345.678, {}, "12,345.68"),
+    ],
+)
+def test_a_number_is_written_in_its_unit(value: float | None, options: dict[str, bool], label: str) -> None:
+    assert number_label(value, **options) == label
+
+
+def test_an_estimate_has_its_interval_and_its_n() -> None:
+    assert estimate_text(PlottedEstimate(0.781, 0.833, 0.874, 1200, is_rate=True)) == "83.3 % [78.1 %, 87.4 %], n = 1,200"
+    assert estimate_text(PlottedEstimate(None, 0.5, None, 1)) == "0.50, n = 1"
+
+
+def test_an_estimate_without_a_score_is_no_zero() -> None:
+    assert estimate_text(PlottedEstimate(None, None, None, 12)) == "no score, n = 12"

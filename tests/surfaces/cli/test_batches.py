@@ -10,7 +10,7 @@ from assay.core.manifest import BatchEntry
 from assay.engine.records.run_counters import BatchProgress
 from assay.presentation.run import run_sections
 from assay.surfaces.cli.progress import RunProgress, Throughput, plain_line
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from tests.commands import assay
 from tests.engine.batch_runs import write_run

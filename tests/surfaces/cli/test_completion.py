@@ -72,7 +72,7 @@ def in_bash(folder: Path, *words: str) -> list[str]:
     ("line", "offered"),
     [
         (("assay", "va"), ["validate"]),
-        (("assay", "validate", "--cont"), ["--contract"]),
+        (("assay", "validate", "--contr"), ["--contract"]),
         (("assay", "validate", "--contract", "g"), ["golden_v1"]),
         (("assay", "run", "--profile", "h"), ["healthbench"]),
         (("assay", "show", ""), ["latest", "tuesday", "monday"]),
@@ -95,6 +95,17 @@ def test_bash_offers(folder: Path, line: tuple[str, ...], offered: list[str]) ->
 @has("bash")
 def test_runs_are_those_of_the_folder_that_the_line_names(folder: Path) -> None:
     assert in_bash(folder, "assay", "show", "--runs-dir", "elsewhere", "") == ["compopt -o dirnames", ""]
+
+
+@has("bash")
+def test_groups_are_offered_before_the_runs_in_them(folder: Path, tmp_path: Path) -> None:
+    dataset = write_rows(tmp_path / "law.jsonl", mcq_row("a"))
+    api.run(dataset, run_id="night", models=("scripted/mcq-first", "scripted/mcq-last"), runs_dir=str(tmp_path / "runs"))
+    place = ("--runs-dir", str(tmp_path / "runs"))
+    ids = ["night-scripted-mcq-last", "night-scripted-mcq-first"]
+    assert in_bash(folder, "assay", "show", *place, "ni") == ["night", *ids]
+    assert in_bash(folder, "assay", "gate", *place, "ni") == ["night", *ids]
+    assert in_bash(folder, "assay", "verify", *place, "ni") == ids
 
 
 @has("bash")

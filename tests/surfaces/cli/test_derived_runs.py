@@ -36,7 +36,7 @@ def test_a_shown_ranking_is_the_one_that_was_printed(runs: str) -> None:
 def test_without_a_winner_the_report_says_why(runs: str) -> None:
     result = assay("rank", "long", "short", *BIASED, "--run-id", "biased", "--runs-dir", runs)
     assert result.exit_code == 0
-    assert "ranking     none: nobody won a comparison in both orders" in result.stdout
+    assert "ranking     none: no candidate won a comparison in both orders" in result.stdout
     assert "scripted/judge-first            6             6            6             0  100.0 % [61.0 %, 100.0 %]" in result.stdout
 
 

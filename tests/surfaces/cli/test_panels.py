@@ -8,7 +8,7 @@ from click.testing import Result
 from assay.core.artifact_lines import JudgeDisagreement
 from assay.core.outcome import Score
 from assay.presentation.judges import disagreement_sections
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from tests.commands import assay
 from tests.surfaces.conftest import HOSTILE

@@ -18,7 +18,7 @@ from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_list import run_list_sections
 from assay.presentation.run_report import RunReport
 from assay.presentation.subject import plan_section
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 from tests.surfaces.conftest import HOSTILE, Snapshot
 from tests.surfaces.run_views import (

@@ -1,12 +1,25 @@
 """What pages say, without a browser: figures, lists, links, and that nothing becomes markup."""
 
+from xml.etree import ElementTree
+
 import msgspec
 import pytest
 from jinja2 import UndefinedError
 
 from assay.core.run_result import RunListing
+from assay.presentation.charts import Chart, FlipChartData
 from assay.surfaces.charts import Caption, interval_plot
-from assay.surfaces.pages.page_renderer import FileLinks, ServerLinks, environment, escaped, titled
+from assay.surfaces.pages.page_renderer import (
+    NARROW,
+    WIDE,
+    FileLinks,
+    ServerLinks,
+    chart_pair,
+    drawing,
+    environment,
+    escaped,
+    titled,
+)
 from assay.surfaces.pages.runs import RunsChoice, is_wanted, sort_runs
 
 RUNS = (
@@ -84,3 +97,21 @@ def test_a_name_that_a_view_lacks_is_an_error() -> None:
 )
 def test_labels_begin_with_a_capital_and_symbols_do_not(text: str, shown: str) -> None:
     assert titled(text) == shown
+
+
+def test_a_drawing_is_made_for_a_screen_and_for_a_phone() -> None:
+    asked = []
+
+    def draw(width: int) -> str:
+        asked.append(width)
+        return f"<svg>{width}</svg>"
+
+    pair = drawing("Scores", draw)
+    assert (asked, pair.title, pair.wide, pair.narrow) == ([WIDE, NARROW], "Scores", f"<svg>{WIDE}</svg>", f"<svg>{NARROW}</svg>")
+
+
+def test_a_chart_is_drawn_in_both_widths_under_its_heading() -> None:
+    plot = FlipChartData(both_passed=7, gained=1, lost=2, both_failed=0)
+    pair = chart_pair(Chart(name="flips", title="Flips", note="", subject="nightly", plot=plot))
+    assert pair.title == Chart(name="flips", title="Flips", note="", subject="nightly", plot=plot).heading
+    assert [ElementTree.fromstring(text).get("width") for text in (pair.wide, pair.narrow)] == [str(WIDE), str(NARROW)]

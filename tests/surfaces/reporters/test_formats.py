@@ -6,8 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from assay.core.report import ValidationReport
-from assay.surfaces.reporters.formats import FORMATS
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import FORMATS, ReportSettings
 from tests.surfaces.conftest import Snapshot
 
 PLAIN = ReportSettings(version="9.9.9")

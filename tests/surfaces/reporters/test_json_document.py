@@ -3,7 +3,7 @@
 import json
 
 from assay.core.report import ValidationReport
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from tests.surfaces.reporters.test_formats import shown
 from tests.surfaces.reporters.test_text import issues_like
 

@@ -3,7 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 
 from assay.core.report import ValidationReport
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from tests.surfaces.reporters.test_formats import shown
 
 

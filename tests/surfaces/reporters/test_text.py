@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from assay.core.issue import Issue
 from assay.core.report import RecordCounts, ValidationReport
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from tests.surfaces.conftest import Snapshot
 from tests.surfaces.reporters.test_formats import shown
 

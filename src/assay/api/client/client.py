@@ -177,17 +177,17 @@ class Client:
             time.sleep(pause)
         raise AssertionError
 
-    def events(self, run_id: str, *, last_event_id: str = "", leash: StreamHandle | None = None) -> Iterator[RunEvent]:
+    def events(self, run_id: str, *, last_event_id: str = "", handle: StreamHandle | None = None) -> Iterator[RunEvent]:
         """Iterate over the changes of a run until its end; a broken connection is resumed where it ended.
 
-        A leash that is cut in another thread ends it too.
+        A handle that is cut in another thread ends it too.
         """
-        leash = leash or StreamHandle()
+        handle = handle or StreamHandle()
         seen, failures = last_event_id, 0
         while True:
             is_over = True
             try:
-                for event in self._events(run_id, seen, leash):
+                for event in self._events(run_id, seen, handle):
                     # Progress resets the count, so that only a service that is really away ends the iteration.
                     seen, failures, is_over = event.id, 0, False
                     yield event
@@ -198,7 +198,7 @@ class Client:
                 if failures > RECONNECTIONS:
                     raise again.problem from again
             # Polling the run waits for a service that is unreachable; the state shows whether further events will come.
-            if leash.is_cut or (self.run(run_id).is_stopped and is_over):
+            if handle.is_cut or (self.run(run_id).is_stopped and is_over):
                 return
             time.sleep(LAST_LOOK)
 
@@ -288,10 +288,10 @@ class Client:
         self._wire.call(request, lambda answer: save(answer, target, sha256=sha256))
         return target
 
-    def _events(self, run_id: str, seen: str, leash: StreamHandle) -> Iterator[RunEvent]:
+    def _events(self, run_id: str, seen: str, handle: StreamHandle) -> Iterator[RunEvent]:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": seen} if seen else {})}
         request = Request(path=f"{_path(run_id)}/events", headers=headers, timeout_s=EVENTS_SILENCE)
-        with self._wire.opened(request, leash) as answer:
+        with self._wire.opened(request, handle) as answer:
             yield from events_in(answer)
 
 
@@ -387,8 +387,8 @@ class AsyncClient:
 
     async def events(self, run_id: str, *, last_event_id: str = "") -> AsyncIterator[RunEvent]:
         """Iterate as `Client.events` does; a cancelled task disconnects at once."""
-        leash = StreamHandle()
-        found = self.client.events(run_id, last_event_id=last_event_id, leash=leash)
+        handle = StreamHandle()
+        found = self.client.events(run_id, last_event_id=last_event_id, handle=handle)
         # A separate thread: a few followers would use up the loop's shared ones.
         pool = ThreadPoolExecutor(1, thread_name_prefix="assay events")
         try:
@@ -397,7 +397,7 @@ class AsyncClient:
                 yield event
         finally:
             # Closes the socket, on which the thread may be waiting.
-            leash.cut()
+            handle.cut()
             pool.shutdown(wait=False)
 
     async def wait(self, run_id: str, *, watch: Watch | None = None, seconds: float | None = None) -> RunStatus:

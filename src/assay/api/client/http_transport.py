@@ -205,7 +205,7 @@ class ServiceTransport:
                 return self._once(request, read)
             except RetryableFailure as again:
                 wait = pause if again.pause_s is None else again.pause_s
-                # From the first failure on, whatever time the first attempt took.
+                # From the first failure on, however long the first attempt took.
                 end = end or time.monotonic() + self._patience_s
                 if not request.is_repeatable or time.monotonic() + wait > end:
                     raise again.problem from again
@@ -217,14 +217,14 @@ class ServiceTransport:
             return read(answer)
 
     @contextmanager
-    def opened(self, request: Request, leash: StreamHandle | None = None) -> Iterator[HTTPResponse]:
+    def opened(self, request: Request, handle: StreamHandle | None = None) -> Iterator[HTTPResponse]:
         """Open the response of a request; raises ServerProblem, or RetryableFailure for a temporary failure."""
         # A new connection for each request: streams and uploads last for long, and a kept one may be gone.
         connection = self._connection(request)
         try:
             connection.connect()
-            if leash is not None:
-                leash.hold(connection)
+            if handle is not None:
+                handle.hold(connection)
             answer = self._answer(connection, request)
             self._has_answered = True
             if answer.status >= 300:

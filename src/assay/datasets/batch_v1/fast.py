@@ -129,7 +129,7 @@ class _BatchFastPath:
         try:
             record = self._decode(raw)
             canonical = _dumps(record, None, OPT_SORT_KEYS)
-        # Whatever the reason is, the exact rules find it; here it only matters that the record is not proved clean.
+        # The exact rules find the reason; here it only matters that the record is not proved clean.
         except (msgspec.DecodeError, orjson.JSONEncodeError, RecursionError, UnicodeDecodeError):
             self._floats.reset()
             return None

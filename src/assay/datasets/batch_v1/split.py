@@ -64,7 +64,7 @@ _EXACT_BYTES = 4 << 20
 _FLOOD_COMMAS = 750_000
 """msgspec needs 75 bytes per element before it can count them; more commas than this are counted first."""
 # Their offsets and original bytes are held in memory; a document with more is refused as a whole.
-_MOST_SURROGATES = 1_000_000
+_MAX_SURROGATES = 1_000_000
 _ESCAPE = len(b"\\ud800")
 _BYTE_OFFSET = r" \(byte ([0-9]+)\)"
 
@@ -170,8 +170,8 @@ class SplitDocument:
             return self._cut(is_flood=is_flood)
         except msgspec.DecodeError:
             # msgspec refuses the whole document for one unpaired surrogate, although the contract rejects only its record.
-            offsets = lone_surrogates(self.buffer, most=_MOST_SURROGATES)
-            if not offsets or len(offsets) > _MOST_SURROGATES:
+            offsets = lone_surrogates(self.buffer, most=_MAX_SURROGATES)
+            if not offsets or len(offsets) > _MAX_SURROGATES:
                 raise
             self._patch(offsets)
             return self._cut(is_flood=is_flood)
@@ -331,7 +331,7 @@ class SplitDocument:
             severity=finding.severity,
             line=place.line,
             column=place.column,
-            hint=finding.hint,
+            hint=self.issues.hints.hint(finding),
             excerpt=around.text,
             caret=around.caret,
             details=INVALID_REQUEST if finding.severity == "error" else None,

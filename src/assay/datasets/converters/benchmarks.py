@@ -30,7 +30,7 @@ def convert_apexv1(columns: SourceColumns, origin: RowOrigin) -> tuple[Row, ...]
     """Convert one task to its canonical row; raises RowRefused."""
     prompt = columns.text("prompt")
     rubric = _apex_rubric(columns)
-    # Without an id in the source, the content gives one: ids must be the same in every conversion, whatever the order of rows.
+    # Without an id in the source, the content gives one: ids must be the same in every conversion, regardless of the order of rows.
     task_id = columns.identifier("task_id") or (digest(prompt, rubric) if origin.id_style == "stable" else older_digest(prompt))
     draft = RowDraft(
         id=f"apexv1:{task_id}",

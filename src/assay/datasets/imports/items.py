@@ -81,7 +81,7 @@ class ImportedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     marks: tuple[ImportedScore, ...] = ()
     error_code: str = ""
     error: str = ""
-    """Error in the tool's words; an item with an error has no score, whatever its marks are."""
+    """Error in the tool's words; an item with an error has no score, regardless of what its marks are."""
     turns: list[Row] = []
     """Whole conversation, if it was requested."""
     started_at: float | None = None

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from assay.core.canonical import pretty_json
+from assay.core.checks import RECORD_CHECKS
 from assay.core.contract import ContractId
-from assay.core.errors import UsageProblem
+from assay.core.errors import EmptyResult, UsageProblem
 from assay.core.issue import path_text
 from assay.datasets.conversation_v1.rules import check_conversation
 from assay.datasets.converters.contracts import DocumentNaming, RecordDraft, batch_document, with_origin
@@ -19,8 +20,6 @@ from assay.datasets.imports.import_buffer import ImportBuffer
 from assay.datasets.imports.items import ImportedQuestion
 from assay.datasets.parsing.config import ValidationConfig
 
-RECORD_CHECKS = "checks"
-"""Member of a record's metadata that holds its checks."""
 LEFT = -1
 """Row number of a question that the dataset does not have."""
 
@@ -72,7 +71,10 @@ class DatasetRows:
         """Yield one document; what is moved inside it is a note of its own counts, what is rejected costs the question."""
         tally = ConversionCounts(self.name)
         questions = [question.id for question in self._intake.questions()]
-        document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=DocumentNaming())
+        try:
+            document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=DocumentNaming())
+        except EmptyResult:
+            document = {"records": []}
         # Rejected questions leave no gap in the document, so rows are numbered by what it finally holds.
         places = {record["record_id"]: place for place, record in enumerate(document["records"])}
         reasons = {remark.record_id: remark.reason for remark in tally.remarks if remark.action == "invalid"}

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from assay.core.errors import UsageProblem
+from assay.core.settings import ColumnSection
 from assay.datasets.parsing.checks import nearest
 from assay.datasets.parsing.formats import parse_yaml
 from assay.datasets.parsing.source import open_source
@@ -120,6 +121,14 @@ def load_config(path: str | Path) -> ValidationConfig:
     return check_config(config)
 
 
+def read_columns(columns: Mapping[str, object]) -> ColumnSection:
+    """Return the columns of a table, given by their roles; raises UsageProblem."""
+    try:
+        return msgspec.convert(columns, ColumnSection)
+    except msgspec.ValidationError as problem:
+        raise UsageProblem(f"columns: {problem}", hint=f"roles are {', '.join(ColumnSection.__struct_fields__)}") from problem
+
+
 def changed_settings(config: ValidationConfig) -> dict[str, object]:
     """Return the settings that differ from the defaults, as plain values."""
     default = msgspec.to_builtins(ValidationConfig())
@@ -171,6 +180,8 @@ class ReadOptions(NamedTuple):
     lint: bool = False
     """Warn of doubtful rubrics, too."""
     interface: Interface = "python"
+    table: tuple[ColumnSection, str] = (ColumnSection(), "")
+    """Of a table: the columns that the caller names, and the sheet."""
 
 
 DEFAULT_READ_OPTIONS = ReadOptions()

@@ -2,6 +2,7 @@
 
 import re
 from importlib import import_module
+from pathlib import Path
 
 import msgspec
 
@@ -36,6 +37,15 @@ def _is_json(line: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return False
     return True
+
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".psv")
+"""Endings of the files that are always tables."""
+
+
+def is_table(source: Source) -> bool:
+    """Return whether a file is a table by its name."""
+    return source.stored is None and Path(source.name.lower().removesuffix(".gz")).suffix in TABLE_SUFFIXES
 
 
 class FormatGuess(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from assay.core.canonical import MOST_SORTED, canonical_json
+from assay.core.canonical import MAX_SORTED, canonical_json
 
 _LONGEST = 1e16
 """Below it a whole double is written with just its digits, by orjson as an integer and by RFC 8785."""
@@ -115,9 +115,7 @@ def scan_values(values: list[object]) -> ValueScan:
         objects = [value for value in values if type(value) is dict] if dict in types else []
         arrays = [value for value in values if type(value) is list] if list in types else []
         are_plain = are_plain and _are_usual(floats) and not any(map(float.is_integer, floats))
-        are_plain = (
-            are_plain and not _is_astral("".join(set().union(*objects))) and max(map(len, objects), default=0) <= MOST_SORTED
-        )
+        are_plain = are_plain and not _is_astral("".join(set().union(*objects))) and max(map(len, objects), default=0) <= MAX_SORTED
         strings += sum(map(len, objects)) + (len([1 for value in values if type(value) is str]) if str in types else 0)
         values = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(arrays)]
     return ValueScan(strings, are_plain)

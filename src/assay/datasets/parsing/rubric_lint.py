@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -425,7 +425,7 @@ def _has_sign(latin: bytes, sign: bytes) -> bool:
     return any(piece.startswith(sign[1:]) for piece in latin.split(sign[:1])[1:])
 
 
-MOST_ISSUES = 100
+MAX_ISSUES = 100
 """Maximum warnings of one code in one file; the last states the number of further ones."""
 
 
@@ -449,7 +449,7 @@ class RubricLinter:
         self._last: dict[str, int] = {}
         """Place of the last issue of each code."""
 
-    def lint_rows(self, rows: Mapping[int, Any], line_of: Callable[[int], TextLine]) -> None:
+    def lint_rows(self, rows: Mapping[int, _ScreenedRow], line_of: Callable[[int], TextLine]) -> None:
         """Lint rows with a rubric, by their index; `line_of` gives the line of a row with a warning."""
         indexes = list(rows)
         for place in doubtful_rows(list(rows.values())):
@@ -467,7 +467,7 @@ class RubricLinter:
 
     def _is_listed(self, finding: Finding) -> bool:
         self._counts[finding.code] += 1
-        return self._counts[finding.code] <= MOST_ISSUES
+        return self._counts[finding.code] <= MAX_ISSUES
 
     def _list(self, issues: Sequence[Issue]) -> None:
         for issue in issues:
@@ -477,8 +477,8 @@ class RubricLinter:
     def issues(self) -> list[Issue]:
         """Return the first warnings of each code; the last of them states the number of further ones."""
         for code, place in self._last.items():
-            if self._counts[code] > MOST_ISSUES:
-                message = f"{self._issues[place].message} (and {self._counts[code] - MOST_ISSUES:,} more like it)"
+            if self._counts[code] > MAX_ISSUES:
+                message = f"{self._issues[place].message} (and {self._counts[code] - MAX_ISSUES:,} more like it)"
                 self._issues[place] = msgspec.structs.replace(self._issues[place], message=message)
         return self._issues
 

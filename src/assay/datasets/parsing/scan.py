@@ -25,7 +25,7 @@ _BLOCK = 1 << 22
 _SMALL_BLOCK = 1 << 18
 """Fits the processor's cache together with what is found in it."""
 # Most texts are short enough to be sure of by their length alone.
-_MOST_GROWTH = 100
+_MAX_GROWTH = 100
 """No JSON takes more memory than this many times its length: an opening bracket takes most."""
 _FIRST_LEAD = -64
 """As signed bytes, the continuation bytes of UTF-8 are those below its lead bytes."""
@@ -194,7 +194,7 @@ def _offsets(bits: _Words) -> list[int]:
 
 def may_outgrow(text: bytes) -> bool:
     """Return whether the values of a JSON text may take more memory than the strict parser allows."""
-    if len(text) * _MOST_GROWTH <= MAX_VALUE_BYTES:
+    if len(text) * _MAX_GROWTH <= MAX_VALUE_BYTES:
         return False
     numbers = strings = containers = 0
     for at in range(0, len(text), _SMALL_BLOCK):

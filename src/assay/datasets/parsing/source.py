@@ -125,6 +125,8 @@ class Source:
         """Names in the run that has stored it; None if it is not the input of a run."""
         self.rows: Any = None
         """Return the rows as lines, for a document with rows whose caller has asked for them."""
+        self.table: Any = None
+        """Records of a table, once it was read."""
         self._form = form
         self._stream = stream
         self._buffer: Buffer | None = None
@@ -217,6 +219,10 @@ class Source:
                     buffer = _longer(buffer)
         if kept:
             yield LineBlock(buffer, kept)
+
+    def open_bytes(self) -> BinaryIO:
+        """Open a reader of all bytes, with a position of its own."""
+        return self._reader()
 
     def _reader(self) -> BinaryIO:
         """Open a reader with its own position, so that several may read at once."""

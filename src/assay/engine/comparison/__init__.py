@@ -1,1 +1,1 @@
-"""Finished runs beside each other: differences, gates, baselines, trends."""
+"""Finished runs side by side: differences, gates, baselines, trends."""

@@ -69,12 +69,12 @@ _decode = msgspec.json.Decoder(PredictionSummary).decode
 
 def align(before: PublishedRun, after: PublishedRun) -> Alignment:
     """Match the records of two runs by dataset, id and sample; raises RunNotFound when predictions were removed by retention."""
-    first, second = list(_read_predictions(before)), list(_read_predictions(after))
+    first, second = list(read_predictions(before)), list(read_predictions(after))
     # Datasets of two tools or versions have other names; if none is shared, names say nothing about which records
     # are the same.
     is_by_id_alone = {located.prediction.dataset for located in first}.isdisjoint(located.prediction.dataset for located in second)
-    ours = _index_by_key(first, is_by_id_alone=is_by_id_alone)
-    theirs = _index_by_key(second, is_by_id_alone=is_by_id_alone)
+    ours = index_by_key(first, is_by_id_alone=is_by_id_alone)
+    theirs = index_by_key(second, is_by_id_alone=is_by_id_alone)
     shared = [RecordPair(located, theirs[key]) for key, located in ours.items() if key in theirs]
     same = [pair for pair in shared if pair.before.prediction.record_sha256 == pair.after.prediction.record_sha256]
     return Alignment(
@@ -91,7 +91,8 @@ def _is_scored(pair: RecordPair) -> bool:
     return pair.before.prediction.is_scored and pair.after.prediction.is_scored
 
 
-def _read_predictions(run: PublishedRun) -> Iterator[LocatedPrediction]:
+def read_predictions(run: PublishedRun) -> Iterator[LocatedPrediction]:
+    """Read the predictions of a run, each with its place; raises RunNotFound when retention has removed them, RunDamaged."""
     offset = 0
     # Read as lines with their places: an answer is loaded later by its offset, and 50,000 answers are not in
     # memory.
@@ -104,7 +105,8 @@ def _read_predictions(run: PublishedRun) -> Iterator[LocatedPrediction]:
         offset += len(line) + 1
 
 
-def _index_by_key(located: list[LocatedPrediction], *, is_by_id_alone: bool) -> dict[Key, LocatedPrediction]:
+def index_by_key(located: list[LocatedPrediction], *, is_by_id_alone: bool) -> dict[Key, LocatedPrediction]:
+    """Return predictions by what makes the same record of two runs."""
     found: dict[Key, LocatedPrediction] = {}
     for one in located:
         prediction, number = one.prediction, 0

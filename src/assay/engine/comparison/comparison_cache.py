@@ -26,7 +26,7 @@ def find_comparison(
 ) -> StoredComparison | None:
     """Return a cached comparison; None when there is none or it cannot be read."""
     try:
-        # A cache that cannot be read is no error: the comparison is computed again.
+        # A cache that cannot be read is not an error: the comparison is computed again.
         return _decode(_cache_path(runs_dir, before, after, choices=choices).read_bytes())
     except (OSError, msgspec.DecodeError):
         return None

@@ -44,7 +44,7 @@ from assay.engine.records.redaction import redactor_of
 from assay.engine.records.run_counters import BatchProgress, RunCounters
 from assay.grading import GradingSettings
 from assay.models.batch_api import BatchKey, BatchStatus, BatchUpload, batch_limits, open_batch_client
-from assay.models.negotiation import Sent
+from assay.models.negotiation import SentParameters
 from assay.models.prices import pricing, tariff_of
 from assay.models.requests import request_addressing
 from assay.store.batch_store import NOTE, BatchRow, BatchStore
@@ -144,7 +144,7 @@ class _BatchCollector:
         self._retry_after = 0.0
         self._has_waiting = False
         """Requests wait until other batches of the run have ended."""
-        self._sent: dict[int, Sent] = {}
+        self._sent: dict[int, SentParameters] = {}
         """What the requests of a batch contain besides their messages, by its number; known of batches that this process made."""
         self._has_rejected = False
         """Requests whose parameters were rejected wait for another batch."""

@@ -270,7 +270,7 @@ FETCHES = 3
 """Number of fetches of results that seem truncated before they are accepted as complete."""
 BATCHED = "batched"
 """Flag of a reply from a batch, whose latency is unknown."""
-MOST_LINE = 64 << 20
+MAX_LINE = 64 << 20
 """Maximum bytes of one line of results; a longer one is unreadable."""
 _UNANSWERED = {"expired": "batch_expired", "cancelled": "batch_cancelled", "lost": "batch_lost", "uncertain": "batch_uncertain"}
 UNANSWERED_MESSAGES = {
@@ -413,6 +413,6 @@ class Merger:
 def _lines(file: Path) -> Iterator[bytes]:
     """Yield the non-empty lines; an overlong one in parts, to bound memory."""
     with file.open("rb") as source:
-        while line := source.readline(MOST_LINE):
+        while line := source.readline(MAX_LINE):
             if not line.isspace():
                 yield line

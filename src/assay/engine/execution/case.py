@@ -11,7 +11,16 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
-from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words, unwanted_calls
+from assay.core.model_call import (
+    FailedReply,
+    MeasuredReply,
+    ModelFailure,
+    ModelRequest,
+    Reply,
+    Stage,
+    failure_words,
+    unwanted_calls,
+)
 from assay.core.outcome import (
     ANSWER_TRUNCATED,
     TRUNCATED,
@@ -30,7 +39,7 @@ from assay.engine.execution.record_events import FinishedCase
 from assay.engine.execution.run_context import Route, RunContext
 from assay.engine.records.parameters import save_adjustments
 from assay.engine.records.run_counters import UNTIMED
-from assay.grading import needs_judge, start
+from assay.grading import has_checks, needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
 from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
@@ -129,8 +138,10 @@ class _CaseRunner:
         self._claim = claim
         self._context = context
         self._case = read_case(opened.case)
+        self._is_checked = has_checks(self._case, context.settings.checks)
         self._replies: dict[str, Reply] = {}
         self._latencies: dict[str, float] = {}
+        self._costs: dict[str, float | None] = {}
         self._failures: list[Attempt] = []
         self._attempt_counts: Counter[str] = Counter()
         """Attempts by call id."""
@@ -154,6 +165,7 @@ class _CaseRunner:
         self._attempt_counts[attempt.call_id] += 1
         if attempt.reply is not None:
             self._replies[attempt.call_id], self._latencies[attempt.call_id] = attempt.reply, attempt.latency_ms
+            self._costs[attempt.call_id] = attempt.cost
         # A permanent failure starts no round: other calls of the record may still have attempts left in this one.
         self._round = max(self._round, attempt.round + (attempt.wait_s is not None))
         if attempt.error_code:
@@ -257,7 +269,16 @@ class _CaseRunner:
             else:
                 attempts = await gather_attempts(self._attempt(request, is_one_of_several=True) for request in missing)
             missing = await self._next_round(zip(missing, attempts, strict=True))
-        return tuple([self._usable_reply(request) for request in requests])
+        replies = [self._usable_reply(request) for request in requests]
+        if self._is_checked and requests[0].stage == "candidate":
+            replies[0] = self._measured(replies[0], requests[0].call_id)
+        return tuple(replies)
+
+    def _measured(self, reply: Reply, call_id: str) -> Reply:
+        """Add to the candidate's reply what its call took, for checks of latency and cost."""
+        members = {name: getattr(reply, name) for name in Reply.__struct_fields__}
+        latency = self._latencies.get(call_id) if UNTIMED.isdisjoint(reply.flags) else None
+        return MeasuredReply(**members, latency_ms=latency, cost=self._costs.get(call_id))
 
     def _usable_reply(self, request: ModelRequest) -> Reply:
         """Return a call's reply; raises UnwantedCalls for tool calls alone where the request wants a text."""
@@ -430,7 +451,7 @@ class _CaseRunner:
         return self._record_call(call, reply, cost=route.cost(reply))
 
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
-        """Call the model; where it rejects a parameter, store what that taught and call it again at once, which is no attempt."""
+        """Call the model; where it rejects a parameter, store the reason and call it again at once, which is not an attempt."""
         for _ in range(MAX_NEGOTIATIONS):
             result = await self._try_parameters(call, route)
             if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):
@@ -572,6 +593,7 @@ class _CaseRunner:
         if isinstance(result, Reply):
             self._replies[attempt.call_id] = result
             self._latencies[attempt.call_id] = attempt.latency_ms
+            self._costs[attempt.call_id] = cost
         else:
             attempt = self._with_failure(attempt, result)
         self._unsaved.append(attempt)

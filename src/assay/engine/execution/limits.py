@@ -46,8 +46,8 @@ class Rejection(msgspec.Struct):
 class ModelAdmission:
     """Decides whether a provider's rejections of calls to one model concern single records or all calls.
 
-    A rejected call looks the same in both cases. A call that is made later and succeeds tells them apart, whatever the number of
-    records and the concurrency; without one, a request that succeeded before is sent again.
+    A rejected call looks the same in both cases. A call that is made later and succeeds tells them apart, for any number of records
+    and any concurrency; without one, a request that succeeded before is sent again.
     """
 
     def __init__(self) -> None:

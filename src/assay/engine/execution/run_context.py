@@ -129,7 +129,7 @@ class LedgerWriter:
 MAX_OPEN = 2_000
 """Maximum open records, including those between two rounds; bounds memory while a provider is down."""
 MAX_BYTES = 128 << 20
-"""Bytes of open records from which on no further shard starts, whatever the concurrency: 128 records of 1 MiB."""
+"""Bytes of open records from which on no further shard starts, regardless of the concurrency: 128 records of 1 MiB."""
 
 
 class InFlightRecords:

@@ -7,8 +7,9 @@ from typing import cast
 
 import msgspec
 
-from assay.core.artifact_lines import AttemptLine, FailureLine, PredictionLine, Slices, ValidationLine
+from assay.core.artifact_lines import AttemptLine, CheckLine, FailureLine, PredictionLine, Slices, ValidationLine
 from assay.core.case import Case, sample_of
+from assay.core.checks import CheckResult
 from assay.core.model_call import Usage
 from assay.core.outcome import (
     ANSWER_TRUNCATED,
@@ -78,7 +79,7 @@ class RecordArtifacts:
                 self._answered, self._answer_sha256 = attempt, _sha256(attempt.reply.text)
 
     def _shown_id(self) -> str | None:
-        """Two ids of which the same is left stay apart by the hashes of their records."""
+        """Return the redacted id; equal ones are distinguished by the hashes of their records."""
         given = self._record.record_id
         shown = given and self._text(given)
         # Eight digits of the hash keep two redacted ids apart, and tell nothing about them.
@@ -98,7 +99,7 @@ class RecordArtifacts:
                 setattr(line, name, self._plan.redactor.term(text))
 
     def validation(self) -> ValidationLine:
-        """Whether the record was valid."""
+        """Return the line that says whether the record was valid."""
         record = self._record
         return ValidationLine(
             index=record.position,
@@ -126,7 +127,7 @@ class RecordArtifacts:
         return found
 
     def prediction(self, dataset: str) -> PredictionLine:
-        """What the candidate answered and what was made of it."""
+        """Return the line with the candidate's answer and its grade."""
         answered = self._answered
         reply = answered.reply if answered is not None else None
         usage = _NO_USAGE if reply is None else reply.usage
@@ -150,7 +151,7 @@ class RecordArtifacts:
             raw_score=grade.raw_score if grade else None,
             scale=grade.scale if grade else None,
             passed=grade.passed if grade else None,
-            # A passed answer has no kind of failure, whatever its grader said.
+            # A passed answer has no kind of failure, regardless of what its grader said.
             label=None if grade and grade.passed else _label(self._outcome),
             justification=grade.justification if grade else None,
             evaluator=by.evaluator if by else None,
@@ -178,6 +179,7 @@ class RecordArtifacts:
             policy_sha256=self._plan.policy_hashes.get(by.policy, msgspec.UNSET) if by else msgspec.UNSET,
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
             judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
+            checks=self._checks(grade.checks) if grade and grade.checks else msgspec.UNSET,
         )
         # Redacted at the end and in place: most records have nothing to redact and skip it.
         if not self._is_clean:
@@ -196,7 +198,7 @@ class RecordArtifacts:
         return {judge: _total(known) for judge, known in costs.items()}
 
     def redacted(self, text: str) -> str:
-        """A text of the record's input as it may be shown."""
+        """Redact a text of the record's input."""
         return self._plan.redactor.text(text)
 
     def _graded_by(self) -> GradingProvenance | None:
@@ -221,6 +223,18 @@ class RecordArtifacts:
             for decision in decisions
         )
 
+    def _checks(self, results: tuple[CheckResult, ...]) -> tuple[CheckLine, ...]:
+        return tuple(
+            CheckLine(
+                name=self._plan.redactor.term(result.name),
+                type=result.type,
+                passed=result.passed,
+                score=result.score,
+                reason=self._text(result.reason),
+            )
+            for result in results
+        )
+
     def _scores(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
         # Names of judges may have to be redacted even if the record's texts have nothing.
         if self._is_clean and not self._plan.has_redacted_names:
@@ -232,7 +246,7 @@ class RecordArtifacts:
         return msgspec.structs.replace(score, judge=self._plan.name(score.judge), **texts)
 
     def attempt(self, number: int, attempt: Attempt) -> AttemptLine:
-        """One of the record's attempts."""
+        """Return the line of one attempt."""
         reply = attempt.reply
         usage = _NO_USAGE if reply is None else reply.usage
         line = AttemptLine(
@@ -275,7 +289,7 @@ class RecordArtifacts:
         return line
 
     def failure(self) -> FailureLine | None:
-        """None for a record that was evaluated and passed."""
+        """Return the line of a record with an error or that did not pass; None for any other."""
         outcome = self._outcome
         if isinstance(outcome, GradedOutcome):
             if outcome.grade.passed:
@@ -313,7 +327,7 @@ class RecordArtifacts:
         return LATENCY_EXCEEDED, f"{late}; {grade.justification}" if grade.justification else late
 
     def cost(self) -> float | None:
-        """What the record's calls cost; None as soon as one price is not known, and without any call."""
+        """Return the cost of the record's calls; None as soon as one price is not known, and without any call."""
         return _measures(self._attempts).cost
 
 
@@ -331,7 +345,7 @@ class _AttemptTotals(msgspec.Struct):
 
 
 def _measures(attempts: Sequence[Attempt]) -> _AttemptTotals:
-    """One look at each attempt; finalising a run does this for every record."""
+    """Sum up the attempts in one pass, because finalizing a run does this for every record."""
     costs: list[float | None] = []
     tokens: list[int | None] = []
     taken: list[tuple[float, float]] = []
@@ -365,7 +379,7 @@ def _measures(attempts: Sequence[Attempt]) -> _AttemptTotals:
 
 
 def _total(costs: list[float | None]) -> float | None:
-    """None as soon as one price is not known."""
+    """Sum up costs; None as soon as one price is not known."""
     return None if None in costs else sum(cast("list[float]", costs))
 
 
@@ -398,7 +412,7 @@ def _latency(attempt: Attempt) -> float | None:
 
 
 def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluster: str) -> RecordFacts:
-    """The numbers of a prediction, for the metrics; a prediction read back from its file gives the same."""
+    """Return the numbers of a prediction, for the metrics; a prediction read back from its file gives the same."""
     # Ledgers and artifacts of runs without a profile have no bounds.
     bounds = None if line.profile_bounds is msgspec.UNSET else line.profile_bounds
     return RecordFacts(
@@ -428,17 +442,18 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         profile_best=bounds.best if bounds else None,
         record_id=line.record_id,
         is_repeated=line.sample is not msgspec.UNSET,
+        checks=() if line.checks is msgspec.UNSET else line.checks,
     )
 
 
 def invalid_facts(position: int, slices: Mapping[str, Sequence[str]]) -> RecordFacts:
-    """A record that broke its contract, for the metrics."""
+    """Return the facts of a record that broke its contract, for the metrics."""
     kept = {name: tuple(values) for name, values in slices.items()}
     return RecordFacts(position=position, status="invalid_record", error_code="invalid_record", label=INVALID_LABEL, slices=kept)
 
 
 def texts_of(finished: FinishedRecord) -> list[str]:
-    """Every text of a record that came from outside, but for ids of calls, which the plan knows how to show."""
+    """Return every text of a record that came from outside, but for ids of calls, which the plan knows how to show."""
     # Ids of calls are built of names in the plan, which are redacted there.
     texts = [finished.record.record_id or ""]
     for attempt in finished.attempts:
@@ -452,6 +467,8 @@ def texts_of(finished: FinishedRecord) -> list[str]:
         texts += grade.selected_choice_ids
         for score in grade.scores:
             texts += (score.criterion, score.justification)
+        for result in grade.checks:
+            texts += (result.name, result.reason)
     elif finished.outcome is not None:
         texts.append(finished.outcome.message)
         # A failed record may have votes of judges that did answer.
@@ -461,7 +478,7 @@ def texts_of(finished: FinishedRecord) -> list[str]:
 
 
 def _votes(outcome: Outcome) -> tuple[Score, ...]:
-    """Every score that an evaluator gave; of a panel that lost a judge, the votes of the others."""
+    """Return every score that an evaluator gave; of a panel that lost a judge, the votes of the others."""
     if isinstance(outcome, GradedOutcome):
         return outcome.grade.scores
     return outcome.scores if isinstance(outcome, FailedOutcome) else ()

@@ -338,7 +338,7 @@ def _alphas(
             scores[row, places[label.rater]] = np.nan if label.score is None else label.score
         if with_judge:
             passes[row, -1] = float(bool(one.prediction.passed))
-            # A judge's score beside raters who gave none compares with nothing.
+            # Without a score of a rater there is nothing to compare the judge's score with.
             scores[row, -1] = np.nan if one.prediction.raw_score is None else one.prediction.raw_score
     return Alphas(
         raters=names,

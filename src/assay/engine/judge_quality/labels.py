@@ -137,7 +137,7 @@ def _label(row: Mapping[str, object], line: int, problems: list[str]) -> HumanLa
     found = {"passed": _verdict(row.get("passed")), "score": _number(row.get("score")), "sample": _whole(row.get("sample"))}
     # A value of its own marks what is wrong, since None means "not filled in".
     wrong = [name for name, value in found.items() if value is _WRONG]
-    problems += [f"{line}: {name} is {row[name]!r}, which is no {_MEANINGS[name]}" for name in wrong]
+    problems += [f"{line}: {name} is {row[name]!r}, which is not a {_MEANINGS[name]}" for name in wrong]
     if wrong:
         return None
     return HumanLabel(
@@ -155,7 +155,7 @@ def _label(row: Mapping[str, object], line: int, problems: list[str]) -> HumanLa
 def _without_id(row: Mapping[str, object]) -> str:
     given = row.get("record_id")
     if given not in (None, ""):
-        return f"record_id is {given!r}, which is no text"
+        return f"record_id is {given!r}, which is not a text"
     guess = next(
         (f" ({nearest('record_id', (name,))})" for name in row if name != "record_id" and nearest("record_id", (name,))), ""
     )
@@ -190,7 +190,7 @@ def _whole(value: object) -> object:
 
 
 def _check_repeats(labels: tuple[HumanLabel, ...], problems: list[str]) -> None:
-    """One person labels an answer once."""
+    """Add a problem for each answer that one person labels twice."""
     seen: dict[tuple[str, str, int, str], int] = {}
     for label in labels:
         key = (label.dataset, label.record_id, label.sample, label.rater)

@@ -60,7 +60,7 @@ class _ProbeAnswer(msgspec.Struct):
 
 
 def source_items(source: str, *, runs_dir: str, limit: int, seed: int) -> Items:
-    """The questions of a dataset file, or of a run by its id or folder; `limit` of them, the same for the same seed.
+    """Return the questions of a dataset file, or of a run by its id or folder; `limit` of them, the same for the same seed.
 
     Raises SourceUnreadable, and UsageProblem for what is neither, is not valid, or has too few records that a judge grades.
     """
@@ -83,7 +83,7 @@ def dataset_items(path: str, *, limit: int, seed: int) -> Items:
     """
     source, report = read_dataset(Path(path))
     if report.contract is None or report.outcome == "rejected":
-        raise UsageProblem(f"'{path}' is no valid dataset", hint=f"see what is wrong with it: assay validate {path}")
+        raise UsageProblem(f"'{path}' is not a valid dataset", hint=f"see what is wrong with it: assay validate {path}")
     dataset = DatasetInput(dataset_plan(source, report, name=""), source, report)
     cases = list(cases_of(dataset, is_recorded=False))
     # Records that a rule grades, or that no rubric can give points, test no judge.
@@ -160,7 +160,7 @@ def _other(chosen: Sequence[_SourceQuestion], place: int) -> str:
 def _item(known: _SourceQuestion, *, other: str, partial: str) -> ProbeItem:
     half = _first_half(known.text)
     return ProbeItem(
-        # Attachments and limits of time are no matter of a judge.
+        # Attachments and limits of time do not concern a judge.
         case=msgspec.structs.replace(known.case, attachments=(), max_latency_ms=None, sample=msgspec.UNSET),
         right=known.reference,
         partial=partial,
@@ -318,7 +318,7 @@ def _candidate(run: Plan | None) -> str:
     if run is None or run.response_source != "sampled":
         return ""
     kinds = [provider.kind for provider in run.providers if provider.name == run.candidate.provider]
-    # Recorded answers of a model are no sign that judge and candidate were one family in this run.
+    # Recorded answers of a model do not show that judge and candidate were one family in this run.
     is_recorded = any(PROVIDERS[kind].has_files for kind in kinds)
     return "" if is_recorded else f"{run.candidate.provider}/{run.candidate.model}"
 

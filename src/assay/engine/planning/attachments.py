@@ -23,7 +23,7 @@ from assay.datasets.parsing.source import BOM
 from assay.store.failures import unavailable
 
 _CASES = "cases.jsonl"
-_MOST_REPEATS = 20
+_MAX_REPEATS = 20
 # A bound on the chain, which a manifest from elsewhere could make circular.
 """A run of a run's input names that run's folder, and so on."""
 
@@ -62,7 +62,7 @@ def original_folders(folder: Path) -> tuple[Path, ...]:
     """Return the folders of the datasets that a run was made from, by its manifest; none when the folder is not a run's."""
     found: dict[Path, None] = {}
     newest = [folder]
-    for _ in range(_MOST_REPEATS):
+    for _ in range(_MAX_REPEATS):
         # The folder itself and those seen are skipped, so that a circle ends.
         newest = [place for one in newest for place in _datasets_of(one) if place != folder and place not in found]
         found |= dict.fromkeys(newest)

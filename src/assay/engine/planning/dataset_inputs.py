@@ -9,10 +9,12 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay.core import errors
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Case, Task
+from assay.core.checks import RECORD_CHECKS
 from assay.core.contract import CONTRACTS, DatasetIdentity, file_stem
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem, heading
 from assay.core.issue import Issue
@@ -20,17 +22,17 @@ from assay.core.issue import Path as Steps
 from assay.core.plan import DatasetPlan, PluginPlan
 from assay.core.plugin import Plugin, reopened
 from assay.core.report import ValidationReport
-from assay.core.settings import DatasetEntry, OnInvalid
+from assay.core.settings import ColumnSection, DatasetEntry, OnInvalid
 from assay.datasets import lines_of, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.dataset_paths import files_in, files_like, open_dataset, part_names, similar_file
-from assay.datasets.parsing.config import ReadOptions, ValidationConfig, changed_settings, load_config
+from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig, changed_settings, load_config
 from assay.datasets.parsing.source import Source, filled_lines
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.request import MergedSettings
 from assay.engine.records.groups import member_text
-from assay.grading import MethodKind, kind_for, kind_of
+from assay.grading import MethodKind, has_basis, kind_for, kind_of
 from assay.grading.tool_call import EXPECTED, TOOLS
 
 OWN_HANDLES = 32
@@ -187,6 +189,11 @@ class DatasetInput(msgspec.Struct, frozen=True):
     """Cache of its attachments, shared by the datasets of a run."""
 
     @property
+    def is_table(self) -> bool:
+        """True if its records were made from the rows of a table."""
+        return self.plan.table is not UNSET
+
+    @property
     def broken(self) -> Collection[int]:
         """Sorted indexes of the invalid records; for conversation_v1, of conversations."""
         return self.report.broken
@@ -202,15 +209,28 @@ class RecordPreview(msgspec.Struct, frozen=True):
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
     kind: MethodKind | None = None
-    """Its grading method unless the run has a custom grader; None when there is none."""
+    """Its grading method by itself, whatever the run grades by; None when there is none."""
+    has_basis: bool = True
+    """It has something that a judge can compare an answer with."""
+    given_references: tuple[str, ...] | msgspec.Raw = ()
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Return its reference answers, which few selections need."""
+        given = self.given_references
+        return given if isinstance(given, tuple) else _decode_references(given)
 
 
 def read_dataset(
-    path: Path, contract: str | Plugin = "auto", *, config: ValidationConfig | None = None
+    path: Path,
+    contract: str | Plugin = "auto",
+    *,
+    config: ValidationConfig | None = None,
+    options: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> tuple[Source, ValidationReport]:
     """Open and validate the source at a path; raises SourceUnreadable and UsageProblem."""
     source = open_dataset(path)
-    return source, read(source, contract, config=config or ValidationConfig())
+    return source, read(source, contract, config=config or ValidationConfig(), options=options)
 
 
 def dataset_plan(source: Source, report: ValidationReport, *, name: str) -> DatasetPlan:
@@ -229,6 +249,7 @@ def dataset_plan(source: Source, report: ValidationReport, *, name: str) -> Data
         name=name,
         file=source.stored.file if source.stored else PurePath(source.name).name,
         fields={audience: dict(counts) for audience, counts in report.fields.items()},
+        table=UNSET if source.table is None else source.table.plan,
         **_own_words(report),
     )
 
@@ -243,7 +264,10 @@ def _own_words(report: ValidationReport) -> dict[str, Any]:
 def reread(plan: DatasetPlan, plugins: Sequence[PluginPlan] = ()) -> DatasetInput:
     """Open the dataset of an existing plan; raises UsageProblem when the file, or its contract's code, has changed."""
     contract = plan.contract if plan.contract in CONTRACTS else _contract_among(plugins, plan.contract)
-    source, report = read_dataset(Path(plan.path), contract, config=msgspec.convert(plan.validation, ValidationConfig))
+    # The columns that the plan has found, which a later version may find by other names.
+    options = ReadOptions() if plan.table is UNSET else ReadOptions(table=(plan.table.columns, plan.table.sheet))
+    config = msgspec.convert(plan.validation, ValidationConfig)
+    source, report = read_dataset(Path(plan.path), contract, config=config, options=options)
     # A run is over exactly the contents that it was planned with.
     if source.sha256() != plan.sha256:
         raise UsageProblem(f"'{plan.path}' has changed since the run was planned", hint="bring the file back, or start a new run")
@@ -280,6 +304,11 @@ class _SelectionRow(msgspec.Struct):
     task_type: str
     metadata: dict[str, Any] | None = None
     attachments: tuple[_AttachmentRow, ...] | None = None
+    reference_answers: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def _decode_references(given: msgspec.Raw) -> tuple[str, ...]:
+    return msgspec.json.decode(given, type=tuple[str, ...] | None) or ()
 
 
 _decode_row = msgspec.json.Decoder(_SelectionRow).decode
@@ -289,7 +318,10 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
     """Yield previews of the valid records; for long JSONL files this costs a fifth of building their cases."""
     if dataset.plan.contract != "legal_eval_v1":
         for case in cases_of(dataset, is_recorded=is_recorded):
-            yield RecordPreview(case.index, case.id, case.task, case.metadata, case.policy_id, kind=kind_of(case))
+            basis = RECORD_CHECKS not in case.metadata or has_basis(case)
+            yield RecordPreview(
+                case.index, case.id, case.task, case.metadata, case.policy_id, (), kind_of(case), basis, case.references
+            )
         return
     broken = dataset.broken
     # Loaded here: no other contract needs it.
@@ -301,12 +333,15 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
             metadata = row.metadata or {}
             task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
-            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
+            kind = kind_for("legal_eval_v1", task)
+            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind, given_references=row.reference_answers)
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:
     """Return a record's location as people search for it."""
     path = shown_path(dataset.plan.path)
+    if dataset.source.table is not None:
+        return f"{path} row {dataset.source.table.row_of(index)}"
     contract = CONTRACTS.get(dataset.plan.contract)
     if contract is not None and contract.is_lines:
         lines = filled_lines(lines_of(dataset.source, dataset.plan.contract))
@@ -325,9 +360,12 @@ FAULTY_FILES = 10
 """Unusable files that are reported in full before further ones are only counted."""
 
 
-def on_invalid(wanted: OnInvalid | None, contract: str) -> OnInvalid:
-    """Return what happens to invalid records of a contract: as configured, or by default as is usual for it."""
-    skips = contract in CONTRACTS and CONTRACTS[contract].skips_invalid
+def on_invalid(wanted: OnInvalid | None, contract: str, *, is_table: bool = False) -> OnInvalid:
+    """Return what happens to invalid records of a contract: as configured, or by default as is usual for it.
+
+    A row of a table that cannot be a record is an invalid record among the others.
+    """
+    skips = is_table or (contract in CONTRACTS and CONTRACTS[contract].skips_invalid)
     return wanted or ("skip" if skips else "reject")
 
 
@@ -402,14 +440,14 @@ class DatasetReading:
             config = self._validation(path, entry)
             _check_name(place)
             source = open_dataset(place)
-            options = ReadOptions(interface=self._settings.interface)
+            options = ReadOptions(interface=self._settings.interface, table=self._table_options(entry))
             report = read(source, self._code.contract(path, entry, source), config=config, options=options)
         except (SourceUnreadable, UsageProblem) as problem:
             # A usage problem has a hint of its own; a missing file may be misspelt.
             hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
             self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)
             return
-        reason = self._refusal(report)
+        reason = self._refusal(report, is_table=source.table is not None)
         if report.contract is None or reason:
             self.refused.append(report)
             # The report is kept whole: HTTP answers and the pytest plugin list all its errors.
@@ -457,14 +495,19 @@ class DatasetReading:
                 self._settings.add(path, reason)
             self._settings.problems += errors
 
-    def _refusal(self, report: ValidationReport) -> str:
+    def _table_options(self, entry: DatasetEntry) -> tuple[ColumnSection, str]:
+        """Return the columns and the sheet of a table: its own, or those for all datasets."""
+        value = self._settings.value
+        return (value.columns if entry.columns is None else entry.columns, entry.sheet or value.sheet)
+
+    def _refusal(self, report: ValidationReport, *, is_table: bool) -> str:
         """Return why a dataset of a known contract cannot be used; empty when it can."""
         if report.contract is None:
             return ""
         if report.outcome == "rejected":
             return heading(f"'{shown_path(report.path)}' is not usable as {report.contract}")
         rejected = report.counts.rejected_records
-        if not rejected or on_invalid(self._settings.value.on_invalid, report.contract) == "skip":
+        if not rejected or on_invalid(self._settings.value.on_invalid, report.contract, is_table=is_table) == "skip":
             return ""
         ways = "correct them, or leave them out with on_invalid: skip (--on-invalid skip)"
         return heading(f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}")

@@ -12,10 +12,10 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from assay.core.doctor import DoctorCheck
 from assay.core.plan import ProviderPlan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import ProviderEntry
+from assay.core.setup_checks import DoctorCheck
 from assay.core.version import __version__
 from assay.engine.planning.dataset_inputs import OWN_HANDLES
 from assay.engine.planning.providers import provider_plan
@@ -168,7 +168,9 @@ async def _reach_all(providers: Sequence[ProviderPlan], environ: Mapping[str, st
 
 def _provider(name: str, found: ConnectivityResult) -> DoctorCheck:
     if found.problem:
-        return DoctorCheck(area="providers", name=name, standing="problem", says=f"{found.host}: {found.problem}", hint=found.hint)
+        # A provider without an address has no host.
+        says = f"{found.host}: {found.problem}" if found.host else found.problem
+        return DoctorCheck(area="providers", name=name, standing="problem", says=says, hint=found.hint)
     return DoctorCheck(area="providers", name=name, says=" · ".join(_provider_facts(found)))
 
 

@@ -10,12 +10,11 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from assay.core.case import Message
-from assay.core.doctor import Standing
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Adjustment, ModelFailure, ModelRequest, Reply
-from assay.core.model_probe import ModelProbe, ProbeCheck, ProbeRole, ProbeSubject, ShownExchange
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDERS
+from assay.core.setup_checks import CheckStanding, ModelProbe, ProbeCheck, ProbeRole, ProbeSubject, ShownExchange
 from assay.grading.five_point import TEMPLATE
 from assay.grading.judge_call import CandidateAnswer, JudgeCall, JudgeCallOptions, JudgeQuestion
 from assay.grading.verdict import FIVE_POINT, UnusableReply, read_verdict
@@ -59,7 +58,7 @@ class _Subject(msgspec.Struct, frozen=True):
     system_prompt: str
 
 
-class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+class _ProbeReply(msgspec.Struct, frozen=True, kw_only=True):
     """What a model did with its request."""
 
     reply: Reply | None = None
@@ -96,16 +95,16 @@ def _subjects(plan: Plan) -> Iterator[_Subject]:
 async def _probe(subject: _Subject, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ModelProbe:
     row = PROVIDERS[subject.provider.kind]
     if row.is_repeatable or subject.provider.kind == FUNCTIONS:
-        # Rules, recordings and functions answer inside the process: there is nobody to ask, and code of the user's is not run.
-        return _result(subject, _Answer(), [ProbeCheck(subject="reachable", says="answers without a network; not called")])
+        # Rules, recordings and functions answer inside the process: there is no server to ask, and the user's code is not run.
+        return _result(subject, _ProbeReply(), [ProbeCheck(subject="reachable", says="answers without a network; not called")])
     problems = endpoint_problems(subject.provider, environ) if row.is_remote else []
     if problems:
-        return _result(subject, _Answer(), [_check("key", "problem", problems[0], "set it, or correct the run file")])
+        return _result(subject, _ProbeReply(), [_check("key", "problem", problems[0], "set it, or correct the run file")])
     answer = await _ask(subject, environ)
     return _result(subject, answer, list(_checks(subject, answer, listed, environ)))
 
 
-def _result(subject: _Subject, answer: _Answer, checks: Sequence[ProbeCheck]) -> ModelProbe:
+def _result(subject: _Subject, answer: _ProbeReply, checks: Sequence[ProbeCheck]) -> ModelProbe:
     return ModelProbe(
         name=subject.model.name,
         provider=subject.model.provider,
@@ -117,7 +116,7 @@ def _result(subject: _Subject, answer: _Answer, checks: Sequence[ProbeCheck]) ->
     )
 
 
-async def _ask(subject: _Subject, environ: Mapping[str, str]) -> _Answer:
+async def _ask(subject: _Subject, environ: Mapping[str, str]) -> _ProbeReply:
     """Send the request, again with other parameters as long as the provider names one that it refuses."""
     context = ProviderContext(provider=subject.provider, environ=environ)
     try:
@@ -128,10 +127,10 @@ async def _ask(subject: _Subject, environ: Mapping[str, str]) -> _Answer:
                 # As in a run, which stops at a refused setting instead of going on without it.
                 negotiator.is_strict = subject.is_strict
             reply, failure = await _answered(model, _request(subject), subject.provider.name)
-            return _Answer(reply=reply, failure=failure, negotiator=negotiator, exchange=exchange_of(model))
+            return _ProbeReply(reply=reply, failure=failure, negotiator=negotiator, exchange=exchange_of(model))
     except UsageProblem as problem:
         # A missing extra, or a local model that does not start.
-        return _Answer(failure=ModelFailure("internal_error", problem.message))
+        return _ProbeReply(failure=ModelFailure("internal_error", problem.message))
 
 
 async def _answered(model: Model, request: ModelRequest, provider: str) -> tuple[Reply | None, ModelFailure | None]:
@@ -168,19 +167,19 @@ def _request(subject: _Subject) -> ModelRequest:
     return JudgeCall(question, subject.model.name, answer=answer, options=JudgeCallOptions()).ask()
 
 
-def _check(subject: ProbeSubject, standing: Standing, says: str, hint: str = "") -> ProbeCheck:
+def _check(subject: ProbeSubject, standing: CheckStanding, says: str, hint: str = "") -> ProbeCheck:
     return ProbeCheck(subject=subject, standing=standing, says=says, hint=hint)
 
 
 def _checks(
-    subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, environ: Mapping[str, str]
+    subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None, environ: Mapping[str, str]
 ) -> Iterator[ProbeCheck]:
-    """Say what the answer and the list of models show, in the order in which a user has to fix it."""
+    """Describe what the answer and the list of models show, in the order in which a user has to fix it."""
     failure = answer.failure
     yield _reachable(answer, listed)
     if failure is not None and failure.http_status is None and failure.code in _UNREACHED:
         return
-    # Everything below needs an answer, of whatever status.
+    # Everything below needs an answer, of any status.
     yield _key(subject, answer, listed, environ)
     if failure is None or failure.code not in _REFUSED_KEY:
         # An endpoint of the user's own knows neither models nor parameters.
@@ -192,13 +191,17 @@ def _checks(
         shown = () if PROVIDERS[subject.provider.kind].is_described else ("not_found", "invalid_request", "parameter_refused")
         if failure is not None and failure.code not in shown:
             yield _check("reply", "problem", failure.message, _advice(failure))
-    if answer.reply is not None:
+    if answer.exchange is not None and answer.exchange.usage_problem:
+        yield _check(
+            "tokens", "problem", f"the reply {answer.exchange.usage_problem}", "correct the paths of usage, or leave them out"
+        )
+    elif answer.reply is not None:
         yield _tokens(answer.reply)
     yield _price(subject, environ)
     yield from _retirement(subject, listed.models if listed else ())
 
 
-def _reachable(answer: _Answer, listed: ConnectivityResult | None) -> ProbeCheck:
+def _reachable(answer: _ProbeReply, listed: ConnectivityResult | None) -> ProbeCheck:
     failure = answer.failure
     if failure is not None and failure.http_status is None and failure.code in _UNREACHED:
         hint = listed.hint if listed is not None and listed.hint else "check the network, the address and the proxy settings"
@@ -211,8 +214,8 @@ def _reachable(answer: _Answer, listed: ConnectivityResult | None) -> ProbeCheck
     return _check("reachable", "ok", f"{listed.host} answers in {listed.seconds * 1000:,.0f} ms")
 
 
-def _key(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ProbeCheck:
-    """Say whether the key is accepted: the model's own request decides, since some keys may use models but not list them."""
+def _key(subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ProbeCheck:
+    """Check whether the key is accepted: the model's own request decides, since some keys may use models but not list them."""
     failure = answer.failure
     variable = subject.provider.key_variable or "its key"
     if failure is not None and failure.code in _REFUSED_KEY:
@@ -228,7 +231,7 @@ def _key(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None, 
     return _check("key", "note", "not known: the request failed for another reason")
 
 
-def _model(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None) -> ProbeCheck:
+def _model(subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None) -> ProbeCheck:
     wanted = subject.model.model
     models = listed.models if listed else ()
     # Names are compared here because the provider's own suggestion, if any, is only in its words.
@@ -248,8 +251,8 @@ def _model(subject: _Subject, answer: _Answer, listed: ConnectivityResult | None
     return _check("model", "note", "not known: the request failed for another reason")
 
 
-def _parameters(answer: _Answer) -> Iterator[ProbeCheck]:
-    """Say what was sent, and then what was refused and how it is sent instead."""
+def _parameters(answer: _ProbeReply) -> Iterator[ProbeCheck]:
+    """Describe what was sent, and then what was refused and how it is sent instead."""
     negotiator, failure = answer.negotiator, answer.failure
     if failure is not None and failure.is_refused_setting:
         names = " and ".join(f"'{each.parameter}'" for each in failure.adjustments if each.is_explicit and each.is_loss)
@@ -293,15 +296,15 @@ def _refused(adjustment: Adjustment) -> str:
     return f"{instead} ('{reason[:_MAX_REASON]}')" if reason else instead
 
 
-def _schema(answer: _Answer) -> ProbeCheck:
-    """Say how the reply of a judge was requested, and whether a verdict could be read from it."""
+def _schema(answer: _ProbeReply) -> ProbeCheck:
+    """Describe how the reply of a judge was requested, and whether a verdict could be read from it."""
     assert answer.reply is not None
     form = answer.negotiator.sent.reply_format if answer.negotiator else "plain"
     # A provider may accept a schema and ignore it: only a verdict that can be read shows that judging works.
     verdict = read_verdict(answer.reply.text, FIVE_POINT, answer=_ANSWER)
     if isinstance(verdict, UnusableReply):
         hint = "another judge, or a larger max_tokens: a reply that thinking has used up is cut off"
-        return _check("schema", "problem", f"requested {_FORMS[form]}; the reply is no verdict: {verdict.reason}", hint)
+        return _check("schema", "problem", f"requested {_FORMS[form]}; the reply is not a verdict: {verdict.reason}", hint)
     refused = answer.negotiator is not None and any(each.parameter == REPLY_FORMAT for each in answer.negotiator.adjustments)
     if refused:
         return _check("schema", "note", f"the JSON Schema is refused; the reply is requested {_FORMS[form]}, and a verdict is read")
@@ -338,7 +341,7 @@ def _price(subject: _Subject, environ: Mapping[str, str]) -> ProbeCheck:
 
 
 def _retirement(subject: _Subject, models: Sequence[ListedModel]) -> Iterator[ProbeCheck]:
-    """Say when the provider retires the model; nothing where its list has no date."""
+    """Describe when the provider retires the model; nothing where its list has no date."""
     # Only the exact name: an alias may outlive the version that it points to.
     found = next((model for model in models if model.id == subject.model.model), None)
     if found is None or found.retires is None:

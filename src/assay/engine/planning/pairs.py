@@ -104,7 +104,7 @@ class _Side:
                 self.answered[_Key(*name, line.record_sha256)] = None
 
     def names(self) -> dict[tuple[str, int], None]:
-        """Return all records of the run, whatever their outcome."""
+        """Return all records of the run, regardless of their outcome."""
         return {**{(key.record_id, key.sample): None for key in self.answered}, **self.unanswered, **self.choices}
 
 
@@ -167,7 +167,7 @@ def _compared(runs: Sequence[PublishedRun]) -> tuple[ComparedRun, ...]:
     return tuple(
         ComparedRun(
             run_id=run.manifest.run_id,
-            # Two runs of one candidate are told apart by their ids.
+            # Two runs of one candidate are distinguished by their ids.
             name=name if counts[name] == 1 else f"{name} · {run.manifest.run_id}",
             path=str(run.path.absolute()),
             manifest_sha256=run.manifest.own_hash,
@@ -268,7 +268,7 @@ def _selected(sides: Sequence[_Side], plan: Plan) -> dict[_Key, list[int]]:
     shared = {key: found for key, found in places.items() if len(found) > 1}
     ids = list(dict.fromkeys(key.record_id for key in shared))
     if plan.sample is not None:
-        # Sampled by a hash of the id, so that the same records are drawn whatever the runs.
+        # Sampled by a hash of the id, so that the same records are drawn regardless of the runs.
         sample = set(nsmallest(plan.sample, ids, key=lambda record_id: sample_rank(record_id, plan.seed)))
         ids = [record_id for record_id in ids if record_id in sample]
     chosen = set(ids[: plan.limit])

@@ -1,9 +1,8 @@
 """Requests into plans: everything that can be known before the first call is checked here, and reported at once."""
 
 import hashlib
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from assay.core.case import Attachment
+from assay.core.checks import named_checks
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.issue import Path as Steps
 from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
@@ -48,16 +48,17 @@ from assay.engine.planning.dataset_inputs import (
 from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.providers import BadName, find_provider, is_set, model_plan, named_model, provider_kind, used_providers
+from assay.engine.planning.record_checks import CheckRules, CheckSurvey
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
 from assay.engine.records.groups import NO_METADATA
 from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
-from assay.engine.storage.run_paths import check_target_free, folders_of
+from assay.engine.storage.run_paths import MAX_RUN_ID, check_target_free, folders_of, run_suffix
 from assay.grading.assignment import MethodKind
 from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
-from assay.models import budget_notes, check_models
+from assay.models import budget_notes, check_models, has_known_price
 
 RECORDED = "recorded"
 """Name of the candidate of a recorded conversation when none is given."""
@@ -123,7 +124,7 @@ class ListedRecord(msgspec.Struct, frozen=True):
 
 
 class ListedRecords(msgspec.Struct, frozen=True):
-    """Selected records of a request, whatever its models."""
+    """Selected records of a request, regardless of its models."""
 
     records: tuple[ListedRecord, ...]
     """In the order of the run."""
@@ -132,7 +133,7 @@ class ListedRecords(msgspec.Struct, frozen=True):
 
 
 def list_records(request: RunRequest, *, environ: Mapping[str, str]) -> ListedRecords:
-    """Return the valid records that a request selects, whatever its models; raises PlanProblems, SourceUnreadable."""
+    """Return the valid records that a request selects, regardless of its models; raises PlanProblems, SourceUnreadable."""
     planner = _Planner(MergedSettings(request), environ)
     planner.read_datasets()
     if planner.settings.problems:
@@ -147,7 +148,7 @@ def suite_of(candidates: list[ModelPlan], now: float) -> str:
     """Return the id that groups the runs of several candidates; empty for one."""
     if len(candidates) < 2:
         return ""
-    # Suites that begin in the same second are told apart by their candidates.
+    # Suites that begin in the same second are distinguished by their candidates.
     names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
     return time.strftime("suite_%Y%m%dT%H%M%SZ_", time.gmtime(now)) + names
 
@@ -416,10 +417,14 @@ class _Planner:
 
     def plans(self, suite: str, new_run_id: Callable[[], str]) -> tuple[Plan, ...]:
         """Return one plan for each candidate."""
-        wanted = self.settings.value.run.id
-        ids = candidate_run_ids(wanted, self.candidates) if wanted else [new_run_id() for _ in self.candidates]
+        run = self.settings.value.run
+        ids, group = named_runs(run.id or "", self.candidates, new_run_id=new_run_id)
+        group = run.group or group
         self._check_places(ids)
-        plans = tuple(self._plan(run_id, candidate, suite=suite) for run_id, candidate in zip(ids, self.candidates, strict=True))
+        self._check_group(group, ids)
+        plans = tuple(
+            self._plan(run_id, candidate, suite=suite, group=group) for run_id, candidate in zip(ids, self.candidates, strict=True)
+        )
         reason = why_no_eval_run(plans[0]) if plans else ""
         self.notes += [f"no {EVAL_RESULTS}: {reason}"] if reason else []
         return plans
@@ -442,12 +447,24 @@ class _Planner:
             except (UsageProblem, StoreUnavailable) as problem:
                 self.settings.add(("run", "id"), f"{problem.message}; {problem.hint}")
 
-    def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str) -> Plan:
+    def _check_group(self, group: str, ids: Sequence[str]) -> None:
+        """Note a run that has the name of the group: commands take that run for the name."""
+        if not group:
+            return
+        with suppress(UsageProblem, StoreUnavailable):
+            if group in ids:
+                self.settings.add(("run", "group"), f"a run is called '{group}' too; choose another name for the group")
+            elif folders_of(self.runs_dir, group).exists:
+                self.notes.append(f"a run is called '{group}' too, so that the name is not that of the group of these runs")
+
+    def _plan(self, run_id: str, candidate: ModelPlan, *, suite: str, group: str) -> Plan:
         value = self.settings.value
         gates, default_gates = self._gates()
         models = (candidate, *self.judges)
         graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
-        skips = any(on_invalid(value.on_invalid, dataset.plan.contract) == "skip" for dataset in self.inputs)
+        skips = any(
+            on_invalid(value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip" for dataset in self.inputs
+        )
         # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
@@ -462,6 +479,7 @@ class _Planner:
             "strict_parameters": value.strict_parameters,
             "gates": gates,
             "default_gates": default_gates,
+            "checks": named_checks(value.checks),
             "criteria": tuple(dict.fromkeys(value.run.criteria)),
             "on_invalid": "skip" if skips else "reject",
             "records": tuple(dict.fromkeys(value.records)),
@@ -469,6 +487,7 @@ class _Planner:
             "batch": self._batch(),
             "cache_dir": self._cache_dir(),
             "suite": suite,
+            "group": group or msgspec.UNSET,
             "project": self.settings.project,
             "retention": self._retention(),
             "plugins": self.code.used_by(models),
@@ -503,7 +522,7 @@ class _Planner:
     # Records
 
     def rules(self) -> SelectionRules:
-        """Return the rules that select records, whatever the models are."""
+        """Return the rules that select records, regardless of the models."""
         value = self.settings.value
         is_recorded = self._source == "part_of_conversation" and not value.run.responses
         datasets = tuple(dataset.plan for dataset in self.inputs)
@@ -514,6 +533,15 @@ class _Planner:
         if not self.inputs:
             return None
         rules = rules_of(plans[0]) if plans else SelectionRules(tuple(dataset.plan for dataset in self.inputs))
+        checks = CheckSurvey(
+            CheckRules(
+                checks=named_checks(self.settings.value.checks),
+                criteria=self.settings.value.run.criteria,
+                # A judge that cannot be used is a problem of its own.
+                has_judges=bool(self.settings.value.judges),
+                has_grader=bool(self.settings.value.grader) or self.code.grader is not None,
+            )
+        )
         surveyed = survey(
             rules,
             self.inputs,
@@ -522,8 +550,10 @@ class _Planner:
             has_policy=self.code.policy is not None,
             is_custom=self.code.is_chosen,
             wanted=self._wanted_members(),
+            checks=checks,
         )
         self.settings.problems += surveyed.problems
+        self.notes += self._unknown_amounts(checks, plans)
         self._check_members(surveyed)
         self._check_scale({"plugin"} if self.code.grader else surveyed.kinds)
         if surveyed.benchmarked and self.settings.value.run.system_prompt:
@@ -538,9 +568,20 @@ class _Planner:
             self._check_attachments(self.inputs[number], [use.attachment for use in uses])
         return surveyed
 
+    def _unknown_amounts(self, checks: CheckSurvey, plans: Iterable[Plan]) -> Iterator[str]:
+        """Yield notes about checks of what is not known of any answer."""
+        if checks.has_latency and self._source != "sampled":
+            yield "the answers are given, so that their latency is not known: checks of it have no result"
+        if checks.has_cost and self._source != "sampled":
+            yield "the answers are given, so that their cost is not known: checks of it have no result"
+        elif checks.has_cost:
+            for plan in plans:
+                if not has_known_price(plan, plan.candidate, environ=self._environ):
+                    yield f"the price of '{plan.candidate.name}' is not known: checks of the cost have no result; set --price"
+
     def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
         """Read every attachment before any call; when invalid records are skipped, an unreadable one costs only its own record."""
-        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract) == "skip"
+        skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip"
         found = dataset.attachments.check(folder_of(dataset.plan), used)
         path = shown_path(dataset.plan.path)
         refused = [f"{path}: {one.sentence}" for one in found if not (skips and one.is_fault_of_file)]
@@ -605,10 +646,24 @@ def _given(name: str) -> ModelPlan:
     return ModelPlan(name=name, provider="", model=name)
 
 
-def candidate_run_ids(wanted: str, candidates: list[ModelPlan]) -> list[str]:
+def named_runs(wanted: str, candidates: Sequence[ModelPlan], *, new_run_id: Callable[[], str]) -> tuple[list[str], str]:
+    """Return the ids of the runs of a request, and the name of their group: their common beginning, or empty for one run."""
+    if len(candidates) == 1:
+        return [wanted or new_run_id()], ""
+    group = wanted or new_run_id()
+    # A name that was given is never shortened: a script that repeats it relies on the ids.
+    return candidate_run_ids(group, candidates, limit=None if wanted else MAX_RUN_ID), group
+
+
+def candidate_run_ids(wanted: str, candidates: Sequence[ModelPlan], *, limit: int | None = None) -> list[str]:
     """Return the run's id; several candidates share it as a prefix, and each id is distinct."""
     if len(candidates) == 1:
         return [wanted]
-    names = [re.sub(r"[^A-Za-z0-9_.-]+", "-", candidate.name).strip("-.") for candidate in candidates]
-    clash = len({name.lower() for name in names}) < len(names)
-    return [f"{wanted}-{f'{number}-' if clash else ''}{name}" for number, name in enumerate(names, 1)]
+    names = [run_suffix(candidate.name) for candidate in candidates]
+    # Cut where an id has no room for the names, which are then numbered.
+    room = None if limit is None else limit - len(wanted) - len(f"-{len(names)}-")
+    is_cut = room is not None and any(len(name) > room for name in names)
+    is_numbered = is_cut or not all(names) or len({name.lower() for name in names}) < len(names)
+    return [
+        "-".join(filter(None, (wanted, str(number) if is_numbered else "", name[:room]))) for number, name in enumerate(names, 1)
+    ]

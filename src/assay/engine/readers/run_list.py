@@ -253,7 +253,7 @@ def _listed_score(summary: Summary) -> JsonObject:
         return {"score": profile.headline, "scored_by": profile.name, "scale": profile.scale, "score_interval": interval}
     if summary.score_mean is None or summary.kind is RunKind.RANKING:
         return {}
-    # Scores of several scales have a mean only where each is brought to 0-1.
+    # Scores of several scales have a mean only where each is normalized to 0-1.
     mean = summary.score_mean_metric if summary.raw_score_mean is None else summary.raw_score_mean_metric
     return {"score": mean.value, "score_interval": _ends(mean.interval), "scored_by": "mean", "scale": summary.scale or "0-1"}
 

@@ -159,20 +159,20 @@ class RunReader:
             yield evidence.validation()
 
     def artifacts(self) -> dict[str, Path]:
-        """The files of a finished run by name; empty before its end."""
+        """Return the files of a finished run by name; empty before its end."""
         if self._sealed is None:
             return {}
         names = (MANIFEST, *self._sealed.manifest.files)
         return {name: self._sealed.path / name for name in names if (self._sealed.path / name).is_file()}
 
     def artifact(self, name: str) -> Path:
-        """The file of a finished run with this name; raises RunNotFound, or ArtifactGone where retention has removed it."""
+        """Return the file of a finished run with this name; raises RunNotFound, or ArtifactGone where retention has removed it."""
         if self._sealed is None:
             raise RunNotFound(f"run '{self.folders.run_id}' has no artifacts before its end")
         return self._sealed.artifact(name)
 
     def removed(self) -> tuple[Tombstone, ...]:
-        """What retention has removed from a finished run."""
+        """Return what retention has removed from a finished run."""
         return () if self._sealed is None else self._sealed.removed()
 
     def predictions(self, start: int = 0) -> Iterator[PredictionLine]:
@@ -214,7 +214,7 @@ class RunReader:
             yield RecordDetails(input=case, prediction=prediction, attempts=found)
 
     def scores(self) -> Iterator[ScoreLine]:
-        """The scores of every valid record, without the rest of its line."""
+        """Return the scores of every valid record, without the rest of its line."""
         if self._sealed is not None:
             yield from (_scored(line) for line in self._sealed.raw_lines("predictions.jsonl"))
             return
@@ -256,7 +256,7 @@ class RunReader:
                 yield failure
 
     def error_counts(self) -> Counter[tuple[str, str]]:
-        """How many records of a sealed run ended in an error, by its code and its taxonomy label; empty for an unfinished run.
+        """Count the errors of a sealed run by code and its taxonomy label; empty for an unfinished run.
 
         The artifact of a large run lists many answers that did not pass; only the lines of errors are decoded.
         """
@@ -457,7 +457,7 @@ class RunReader:
             ledger.close()
 
     def _open_records(self) -> Ledger:
-        """The ledger with the records of an unfinished run; raises RunNotFound when they are sealed on another machine."""
+        """Open the ledger with the records of an unfinished run; raises RunNotFound when they are sealed on another machine."""
         ledger = self.folders.open_ledger()
         try:
             row = ledger.run()

@@ -15,9 +15,9 @@ from assay.core.version import __version__
 from assay.engine.readers.record_search import question_of
 from assay.engine.readers.run_reader import RunReader
 
-Kind = Literal["text", "number", "count", "truth", "time", "texts", "json", "scores", "messages", "criteria", "choices"]
+ColumnKind = Literal["text", "number", "count", "truth", "time", "texts", "json", "scores", "messages", "criteria", "choices"]
 
-SCORE_MEMBERS: Mapping[str, Kind] = {
+SCORE_MEMBERS: Mapping[str, ColumnKind] = {
     "criterion": "text",
     "score": "number",
     "scale": "text",
@@ -28,7 +28,7 @@ SCORE_MEMBERS: Mapping[str, Kind] = {
     "confidence": "number",
     "flags": "texts",
 }
-LISTS: Mapping[str, Mapping[str, Kind]] = {
+LISTS: Mapping[str, Mapping[str, ColumnKind]] = {
     "scores": SCORE_MEMBERS,
     "messages": {"role": "text", "content": "text"},
     "criteria": {"id": "text", "title": "text", "description": "text", "weight": "number"},
@@ -42,10 +42,10 @@ GROUP_CHARACTERS = 8 << 20
 
 
 class RecordTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Table whose rows are read anew for each iteration."""
+    """Table whose rows are read again for each iteration."""
 
     name: str
-    columns: Mapping[str, Kind]
+    columns: Mapping[str, ColumnKind]
     rows: Callable[[], Iterator[JsonObject]]
     """A value for each column, None where there is none; entries of lists have all their members."""
     facts: Mapping[str, str]
@@ -70,7 +70,7 @@ def arrow_of(table: RecordTable) -> ArrowTable:
     return ArrowTable(schema, (pyarrow.table(_columns(group, table), schema=schema) for group in _groups(table.rows())))
 
 
-def typed(row: Mapping[str, object], columns: Mapping[str, Kind]) -> dict[str, object]:
+def typed(row: Mapping[str, object], columns: Mapping[str, ColumnKind]) -> dict[str, object]:
     """Convert a row's values for typed columns: times to datetimes, free-form values to JSON."""
     return {name: _value(row[name], kind) for name, kind in columns.items()}
 
@@ -104,7 +104,7 @@ def _columns(group: Sequence[Mapping[str, object]], table: RecordTable) -> dict[
     return {name: [_value(row[name], kind) for row in group] for name, kind in table.columns.items()}
 
 
-def _value(value: Any, kind: Kind) -> object:
+def _value(value: Any, kind: ColumnKind) -> object:
     if value is None:
         return None
     if kind == "time":
@@ -127,7 +127,7 @@ def _groups(rows: Iterator[JsonObject]) -> Iterator[list[dict[str, object]]]:
     remaining = GROUP_CHARACTERS
     for row in rows:
         group.append(row)
-        # Rows alone are no bound: a few thousand long answers are more than fits into memory.
+        # Rows alone are not a bound: a few thousand long answers are more than fits into memory.
         remaining -= sum(map(_estimate_size, row.values()))
         if len(group) == GROUP or remaining < 0:
             yield group
@@ -136,7 +136,7 @@ def _groups(rows: Iterator[JsonObject]) -> Iterator[list[dict[str, object]]]:
         yield group
 
 
-COLUMNS: Mapping[str, Kind] = {
+COLUMNS: Mapping[str, ColumnKind] = {
     "index": "count",
     "record_id": "text",
     "sample": "count",
@@ -191,7 +191,7 @@ COLUMNS: Mapping[str, Kind] = {
 }
 """Every column with its kind: all members of a prediction, and of the record what was asked and what is right."""
 
-CASE_COLUMNS: Mapping[str, Kind] = {
+CASE_COLUMNS: Mapping[str, ColumnKind] = {
     "id": "text",
     "index": "count",
     "contract": "text",
@@ -222,7 +222,7 @@ _CASE_MEMBERS = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
 
 def table_rows(run: RunReader) -> Iterator[JsonObject]:
-    """A row for each valid record so far, in order: a value for each column, None where there is none."""
+    """Yield a row for each valid record so far, in order: a value for each column, None where there is none."""
     for line, case in run.pairs():
         prediction = msgspec.to_builtins(line)
         scores = [{**_SCORE_DEFAULTS, **score} for score in prediction["evaluator_scores"]]
@@ -231,7 +231,7 @@ def table_rows(run: RunReader) -> Iterator[JsonObject]:
 
 
 def typed_rows(run: RunReader) -> Iterator[dict[str, object]]:
-    """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
+    """Yield the rows with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
     return (typed(row, COLUMNS) for row in table_rows(run))
 
 
@@ -268,17 +268,17 @@ def run_facts(run: RunReader) -> dict[str, str]:
 
 
 def run_table(run: RunReader) -> RecordTable:
-    """The records of a run."""
+    """Return the records of a run."""
     return RecordTable(name=run.folders.run_id, columns=COLUMNS, rows=lambda: table_rows(run), facts=run_facts(run))
 
 
 def arrow_table(run: RunReader) -> ArrowTable:
-    """The records of a run as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
+    """Return the records of a run as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
     return arrow_of(run_table(run))
 
 
 def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
-    """The accepted records of a dataset."""
+    """Return the accepted records of a dataset."""
     head = {name: str(report.head[name]) for name in ("dataset_id", "dataset_version") if report.head.get(name)}
     facts = {"contract": report.contract or "", **head, "dataset_sha256": sha256, "assay_version": __version__}
     name = head.get("dataset_id") or next((case.dataset for case in report.cases), "")

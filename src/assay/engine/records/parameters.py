@@ -61,7 +61,7 @@ def negotiated_models(plan: Plan, notes: Mapping[str, str], shown: RedactedPlan)
 
 
 def _is_sent_schemas(plan: Plan, judge: ModelPlan) -> bool:
-    """Tell whether assay chooses the form of a judge's replies: over HTTP, unless the plan's own members set it."""
+    """Return whether assay chooses the form of a judge's replies: over HTTP, unless the plan's own members set it."""
     kinds = [provider.kind for provider in plan.providers if provider.name == judge.provider]
     is_set = judge.parameters.extra_body.keys() & {"response_format", "text", "output_config"}
     return all(PROVIDERS[kind].vendor is not None for kind in kinds) and not is_set

@@ -7,11 +7,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import UNSET
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Attachment, Case, Choice, Criterion, Message, Turn
 from assay.core.contract import CONTRACTS, ROW_MEMBERS
-from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, Plan, PluginPlan
+from assay.core.plan import ComparisonPlan, DatasetPlan, ImportPlan, ModelPlan, Plan, PluginPlan, TablePlan
 from assay.core.provider import PROVIDERS
 from assay.core.secrets import REDACTION_MARK, RedactRule
 from assay.datasets import read
@@ -207,7 +208,13 @@ def _dataset(dataset: DatasetPlan, redactor: Redactor) -> DatasetPlan:
         fields={
             audience: {redactor.text(name): count for name, count in counts.items()} for audience, counts in dataset.fields.items()
         },
+        table=UNSET if dataset.table is UNSET else _table(dataset.table, redactor),
     )
+
+
+def _table(table: TablePlan, redactor: Redactor) -> TablePlan:
+    """Redact what a table says: names of columns may be anything, and so may the evidence that repeats them."""
+    return msgspec.convert(redactor.value(msgspec.to_builtins(table)), TablePlan)
 
 
 def _plugin(plugin: PluginPlan, redactor: Redactor) -> PluginPlan:

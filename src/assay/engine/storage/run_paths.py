@@ -5,7 +5,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from math import inf
@@ -200,7 +200,9 @@ def _is_sealed(sealed: Path) -> bool:
 
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
+MAX_RUN_ID = 128
+"""Characters of a run id: it is the name of a folder."""
+_SAFE = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_RUN_ID - 1}}}", re.ASCII)
 _RESERVED = ("latest", AUDIT_FILE)
 """Names with another meaning in a folder of runs."""
 
@@ -228,6 +230,8 @@ def check_run_id(run_id: str) -> str:
     return run_id
 
 
+GROUP_COMMANDS = "assay show, gate, report, export and compare take a whole group"
+"""Hint where a name is that of a group, and one run is wanted."""
 MAX_MATCHES = 3
 """Ids that a message lists where a prefix is not unique."""
 ACTIVE = ".active"
@@ -326,11 +330,37 @@ def _find_paths(runs_dir: Path, run: str) -> RunPaths:
     if len(matches) == 1:
         return RunPaths(runs_dir, matches[0])
     if matches:
-        listed = ", ".join(matches[:MAX_MATCHES]) + (", …" if len(matches) > MAX_MATCHES else "")
-        raise RunNotFound(
-            f"'{run}' matches {len(matches)} runs: {listed}", hint="give more of the id; list the runs with: assay runs"
-        )
+        raise _ambiguous(runs_dir, run, matches)
+    members = find_group(runs_dir, run)
+    if len(members) == 1:
+        return members[0]
+    if members:
+        raise _group_error(run, [folders.run_id for folders in members])
     raise _not_found(runs_dir, run, known)
+
+
+def _ambiguous(runs_dir: Path, run: str, matches: list[str]) -> RunNotFound:
+    """Return the error for a name that several runs begin with, with the groups that they are in."""
+    ledgers = LedgerOpener()
+    found = {run_id: group_names(RunPaths(runs_dir, run_id), ledgers) for run_id in matches}
+    members = [run_id for run_id, names in found.items() if run in names]
+    if members:
+        return _group_error(run, members)
+    groups = list(dict.fromkeys(names[0] for names in found.values() if names))
+    also = f"; groups among them: {_listed(groups)} ({GROUP_COMMANDS})" if groups else ""
+    return RunNotFound(
+        f"'{run}' matches {len(matches)} runs: {_listed(matches)}",
+        hint=f"give more of the id; list the runs with: assay runs{also}",
+    )
+
+
+def _group_error(name: str, members: Sequence[str]) -> RunNotFound:
+    what = f"'{name}' is a group of {len(members)} runs: {_listed(members)}"
+    return RunNotFound(what, hint=f"name one of them; {GROUP_COMMANDS}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_MATCHES]) + (", …" if len(names) > MAX_MATCHES else "")
 
 
 def _latest(runs_dir: Path) -> RunPaths:
@@ -406,6 +436,83 @@ def run_names(runs_dir: Path) -> list[str]:
 def active_names(runs_dir: Path) -> set[str]:
     """Return the ids of the runs that have working state."""
     return {path.parent.name for name in (LEDGER, POINTER) for path in runs_dir.glob(f"{ACTIVE}/*/{name}")}
+
+
+class _GroupCandidate(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _GroupMembers(msgspec.Struct, frozen=True):
+    """The part of a plan that tells the groups of its run."""
+
+    candidate: _GroupCandidate = _GroupCandidate()
+    suite: str = ""
+    group: str = ""
+
+
+class _GroupManifest(msgspec.Struct, frozen=True):
+    plan: _GroupMembers = _GroupMembers()
+
+
+_decode_manifest_group = msgspec.json.Decoder(_GroupManifest).decode
+_decode_plan_group = msgspec.json.Decoder(_GroupMembers).decode
+
+
+def run_suffix(candidate: str) -> str:
+    """Return the name of a candidate as the end of a run id."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", candidate).strip("-.")
+
+
+def group_names(folders: RunPaths, ledgers: LedgerOpener) -> tuple[str, ...]:
+    """Return the names of the groups that a run belongs to, its own first; none for an unreadable run."""
+    try:
+        plan = _group_members(folders, ledgers)
+    except (AssayError, ValueError):
+        return ()
+    names = [plan.group] if plan.group else []
+    suffix = f"-{run_suffix(plan.candidate.name)}"
+    # Runs of earlier versions have no group, and a part of a suite with several candidates is a group within that of the suite.
+    if plan.suite and folders.run_id.endswith(suffix):
+        common = folders.run_id.removesuffix(suffix)
+        names += [common, re.sub(r"-\d+$", "", common)]
+    return tuple(dict.fromkeys(names))
+
+
+def _group_members(folders: RunPaths, ledgers: LedgerOpener) -> _GroupMembers:
+    if folders.is_sealed:
+        return _decode_manifest_group(read_manifest(folders.sealed)).plan
+    ledger = ledgers.open(folders.active)
+    try:
+        return _decode_plan_group(ledger.run().plan)
+    finally:
+        ledger.close()
+
+
+def find_group(runs_dir: Path, name: str) -> tuple[RunPaths, ...]:
+    """Return the runs of a group in the order of their creation; none when no run says that it belongs to it."""
+    if not could_be_run_id(name):
+        return ()
+    ledgers = LedgerOpener()
+    members = [RunPaths(runs_dir, run_id) for run_id in run_names(runs_dir)]
+    members = [folders for folders in members if name in group_names(folders, ledgers)]
+    return tuple(sorted(members, key=lambda folders: (_created_at(folders, ledgers), folders.run_id)))
+
+
+def find_runs(runs_dir: Path, name: str) -> tuple[RunPaths, ...]:
+    """Find the runs of a group by its name, or a run as `find_run` does; raises RunNotFound.
+
+    A run with exactly this name comes first, then the group, then a run that begins with the name.
+    """
+    # Groups are looked for only where the name is no run: that reads the plan of each run.
+    if name != "latest" and _at_path(name) is None and not _is_run(runs_dir, name):
+        found = find_group(runs_dir, name)
+        if found:
+            return tuple(folders.fetch_if_remote() for folders in found)
+    return (find_run(runs_dir, name),)
+
+
+def _is_run(runs_dir: Path, name: str) -> bool:
+    return could_be_run_id(name) and (RunPaths(runs_dir, name).exists or adopt_known(RunPaths(runs_dir, name).active))
 
 
 class _CreationTime(msgspec.Struct):

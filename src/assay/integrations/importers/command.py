@@ -8,7 +8,7 @@ import msgspec
 
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
-from assay.core.errors import NothingImported, UsageProblem
+from assay.core.errors import EmptyResult, UsageProblem
 from assay.core.run_result import RunResult
 from assay.integrations.importers import READERS
 from assay.presentation.conversion import empty_import, import_sections
@@ -204,7 +204,7 @@ def _runs(imported: api.ImportResult, rows: api.DatasetRows, options: ImportOpti
     kept = options.output if options.output != STANDARD else None
     try:
         return api.import_runs(imported, rows, wanted=wanted, runs_dir=options.runs_dir, run_id=options.run_id, dataset=kept)
-    except NothingImported:
+    except EmptyResult:
         # The report says why, with an exit code of its own.
         return ()
 

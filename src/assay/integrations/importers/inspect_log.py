@@ -343,7 +343,7 @@ class _InspectSample:
         error, limit = self._sample.get("error"), self._sample.mapping("limit")
         if limit:
             self._reading.leave_out(f"sample limit ({limit.get('type')})")
-        # Invalidated by a person: its score must not count, whatever it is.
+        # Invalidated by a person: its score must not count, regardless of its value.
         if "invalidation" in self._sample:
             return "invalidated", str(self._sample.mapping("invalidation").get("reason") or "the sample was invalidated")
         # With `score_on_error` the log's own metrics count such samples, so they keep their scores here.
@@ -396,7 +396,7 @@ def _worth(value: object) -> float | None:
 
 
 def _why_none(value: object) -> str:
-    return "the scorer gave no value" if value is None else f"the scorer's value is no number: {str(value)[:60]!r}"
+    return "the scorer gave no value" if value is None else f"the scorer's value is not a number: {str(value)[:60]!r}"
 
 
 def _usage(usage: Row) -> Usage:

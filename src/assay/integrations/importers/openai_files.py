@@ -24,7 +24,7 @@ def read_openai_evals(sources: list[ImportSource], reading: ImportState) -> Iter
     """Yield the samples of all JSONL files; entries of registry files name the eval that they belong to."""
     reading.tool = "openai evals"
     names: dict[str, str] = {}
-    # The registry first: samples are named by the eval that lists them, in whatever order the files were given.
+    # The registry first: samples are named by the eval that lists them, in any order of the files.
     is_alone = all(source.ending in _YAML for source in sources)
     for source in sources:
         if source.ending in _YAML:
@@ -245,9 +245,9 @@ class _Requests:
         given = body["messages"] if "messages" in body else body.get("input")
         instructions = body.get("instructions")
         if isinstance(instructions, str) and instructions.strip():
-            # The Responses API has instructions beside its input; in a conversation they are the first message.
-            told = given if isinstance(given, list) else [{"role": "user", "content": given}]
-            given = [{"role": "system", "content": instructions}, *told]
+            # The Responses API has instructions next to its input; in a conversation they are the first message.
+            messages = given if isinstance(given, list) else [{"role": "user", "content": given}]
+            given = [{"role": "system", "content": instructions}, *messages]
         return asked(given, self._reading)
 
     def _answer(self, body: Row, request_id: str) -> ImportedAnswer | None:
@@ -256,13 +256,13 @@ class _Requests:
         choice = mapping(choices[0]) if choices else {}
         message = mapping(choice.get("message"))
         refusal = message.get("refusal")
-        # A refusal stands in place of the content.
+        # A refusal replaces the content.
         given = refusal if message.get("content") is None else message["content"]
         self._reading.leave_out("tool calls of an answer", len(sequence(message.get("tool_calls"))))
         if given is None and not any(one.get("type") == "message" for one in mappings(body.get("output"))):
             return None
         text = content_text(given, self._reading) if message else self._output_text(body)
-        self._reading.leave_out("refusal beside an answer", int(isinstance(refusal, str) and refusal != given))
+        self._reading.leave_out("refusal next to an answer", int(isinstance(refusal, str) and refusal != given))
         self._reading.leave_out("further choices of an answer", max(0, len(choices) - 1))
         return ImportedAnswer(
             text=text,
@@ -275,7 +275,7 @@ class _Requests:
     def _output_text(self, body: Row) -> str:
         """Return the text of an answer in the form of the Responses API."""
         said = mappings(body.get("output"))
-        self._reading.leave_out("output that is no message", sum(one.get("type") != "message" for one in said))
+        self._reading.leave_out("output that is not a message", sum(one.get("type") != "message" for one in said))
         return "\n".join(content_text(one.get("content"), self._reading) for one in said if one.get("type") == "message")
 
 

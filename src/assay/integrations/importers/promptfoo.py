@@ -98,7 +98,7 @@ class _EarlierResults:
         self._known: set[tuple[str, str, str]] = set()
         self._asked: Counter[tuple[str, str]] = Counter()
 
-    def has(self, item: ImportedItem, result_id: Any) -> bool:
+    def has(self, item: ImportedItem, result_id: object) -> bool:
         """Return whether the result of that id came before; one without an id is always new."""
         key = (item.candidate, item.question.id, str(result_id))
         is_known = bool(result_id) and key in self._known
@@ -152,7 +152,7 @@ class _PromptfooResult:
         if output is None:
             return None
         if not isinstance(output, str):
-            self._reading.leave_out("output that is no text, written as JSON")
+            self._reading.leave_out("output that is not a text, written as JSON")
         usage = mapping(self._result.get("tokenUsage"))
         # promptfoo writes 0 where a provider has not counted.
         counts = [tokens(usage.get(name)) or None for name in ("prompt", "completion", "total", "cached")]
@@ -165,7 +165,7 @@ class _PromptfooResult:
     def _error(self) -> tuple[str, str]:
         """Return code and message where nothing was evaluated; a failed assertion is not an error, though listed as one."""
         error = self._result.get("error")
-        # A result without grading was not evaluated, whatever its `error` says: failed assertions are listed
+        # A result without grading was not evaluated, regardless of what its `error` says: failed assertions are listed
         # there too.
         is_error = self._result.get("failureReason") == _ERROR or self._result.get("gradingResult") is None
         return ("result_error", first_line(error) or "the test was not evaluated") if is_error else ("", "")

@@ -11,7 +11,7 @@ from rich.progress import MofNCompleteColumn
 from assay import api
 from assay.core.errors import AssayError
 from assay.core.text import printable
-from assay.integrations.mlflow.exporter import MOST_TRACES, Destination, PushResult, destination, push, read_choice
+from assay.integrations.mlflow.exporter import MAX_TRACES, Destination, PushResult, destination, push, read_choice
 from assay.integrations.mlflow.tracking import shown_uri
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
@@ -65,7 +65,7 @@ def mlflow_command() -> None:
 @click.option(
     "--traces",
     metavar="N|all|failed|none",
-    default=str(MOST_TRACES),
+    default=str(MAX_TRACES),
     show_default=True,
     help="Records to send as traces: a number, all, those with an error or not passed, or none.",
 )

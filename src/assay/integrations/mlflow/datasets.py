@@ -73,7 +73,7 @@ def _count(stored: Any) -> int:
 
 
 def _records(run: api.RunReader) -> Iterator[dict[str, object]]:
-    """Yield each record once, whatever its samples; MLflow tells records apart by their inputs, so equal ones get their id too."""
+    """Yield each record once, regardless of its samples; MLflow identifies records by inputs, so equal ones get the id."""
     seen: set[str] = set()
     taken: set[bytes] = set()
     for prediction, asked in run.pairs():

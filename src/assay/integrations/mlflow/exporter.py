@@ -15,7 +15,7 @@ from assay.core.errors import RunDamaged, UsageProblem
 from assay.integrations.mlflow.datasets import push_dataset
 from assay.integrations.mlflow.run_data import MANIFEST_TAG, RUN_TAG, run_data_of
 from assay.integrations.mlflow.trace_sender import TraceSender
-from assay.integrations.mlflow.traces import MOST_CRITERIA, UNNAMED, TraceContext, short_name, trace_of
+from assay.integrations.mlflow.traces import MAX_CRITERIA, UNNAMED, TraceContext, short_name, trace_of
 from assay.integrations.mlflow.tracking import (
     EXPERIMENT_VARIABLE,
     URI_VARIABLE,
@@ -31,7 +31,7 @@ from assay.presentation.words import NO_GATES, counted
 from assay.surfaces.python_api.runs import Run
 
 Choice = int | Literal["all", "failed", "none"]
-MOST_TRACES = 5_000
+MAX_TRACES = 5_000
 """Default number of traces of a run: some minutes of MLflow's time."""
 
 
@@ -110,7 +110,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     uri: str
     experiment: str = ""
     """Empty for the dataset's."""
-    traces: Choice = MOST_TRACES
+    traces: Choice = MAX_TRACES
     """Records that become traces: a number of them, or which."""
     labels: str = ""
     """A file with labels of people; those that were given on the pages are pushed anyway."""
@@ -202,7 +202,7 @@ class _Push:
         sender = TraceSender(self._tracking, target)
         traces_sent = self._send_records(sender, target)
         self._end(target)
-        # A push that sent nothing is no event.
+        # A push that sent nothing is not an event.
         if found is None or traces_sent or files_sent:
             self._note(target)
         return PushResult(
@@ -268,7 +268,7 @@ class _Push:
             dataset_id=self._manifest.dataset_id,
             providers={model.name: model.provider for model in models},
             # Many criteria would each be a column in MLflow's tables; then they share one name.
-            has_own_names=len(criteria) <= MOST_CRITERIA,
+            has_own_names=len(criteria) <= MAX_CRITERIA,
             labels=labels,
         )
 

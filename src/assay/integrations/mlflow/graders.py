@@ -130,7 +130,7 @@ _ID, _NAME = "record", "answer"
 def assay_scorer(*, name: str = "assay", criteria: Sequence[str] = (), **options: Any) -> Any:
     """Make a scorer for mlflow.genai.evaluate that grades as a run does, by `judge`, `grader` and other options of `assay.run`.
 
-    What an answer is graded by follows from its expectations: `expected_choices` beside inputs with choices, `guidelines` or
+    What an answer is graded by follows from its expectations: `expected_choices` with inputs that have choices, `guidelines` or
     `expected_facts` (each met or not), `expected_response`; without any, `criteria` of batch_v1. An answer that cannot be graded,
     or that was never given, is a feedback with an error and without a value. Raises MissingExtra without the whole of MLflow.
     """
@@ -189,7 +189,7 @@ def _row(inputs: Json, expectations: Mapping[str, object], criteria: Sequence[st
     wanted = {"expected": {"required_criteria": list(criteria)}} if criteria else {}
     record = {"record_id": _ID, "input": {"prompt": same["prompt"]}, **wanted}
     head = {"dataset_id": "mlflow", "dataset_version": "1", "schema_version": "1.0", "created_at": "1970-01-01T00:00:00Z"}
-    # batch_v1 is the contract whose criteria have names only; its creation time must be set, and is no fact here.
+    # batch_v1 is the contract whose criteria have names only; its creation time must be set, and means nothing here.
     return {**head, "records": [record]}
 
 
@@ -200,7 +200,7 @@ def _question(inputs: Mapping[str, object]) -> dict[str, object]:
         said = [{"role": message["role"], "content": _text(message["content"])} for message in messages]
         return {"prompt": "\n\n".join(f"{message['role']}: {message['content']}" for message in said), "messages": said, **context}
     named = next((inputs[name] for name in QUESTIONS if inputs.get(name)), None)
-    # A single input is the question, whatever it is called.
+    # A single input is the question, under any name.
     alone = next(iter(inputs.values())) if len(inputs) == 1 else inputs
     return {"prompt": _text(alone if named is None else named), **context}
 

@@ -43,7 +43,7 @@ LONGEST_NAME = 250
 """Characters of a metric's name that MLflow takes."""
 LONGEST_VALUE = 6_000
 """Characters of a parameter that MLflow takes."""
-MOST_SLICES = 100
+MAX_SLICES = 100
 """Values of slices that get metrics of their own; metrics_by_slice.json has all."""
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_\-. :]")
 
@@ -64,7 +64,7 @@ def run_data_of(run: api.RunReader) -> MlflowRunData:
     golden, summary = _golden(run), result.summary
     # Retention may have removed the artifact that they are made of.
     slices = {} if summary is None else _slices(run)
-    kept = dict(list(slices.items())[:MOST_SLICES])
+    kept = dict(list(slices.items())[:MAX_SLICES])
     # golden_v1 prescribes names and values of its metrics, so those of its own artifact come first.
     measured = _own(golden.get("metrics") or ({} if summary is None else _cases(summary, result.gate, manifest)))
     measured |= {} if summary is None else dict(_further(summary))

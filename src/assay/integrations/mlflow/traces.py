@@ -17,7 +17,7 @@ Json = dict[str, Any]
 AssessmentKind = Literal["feedback", "expectation"]
 AssessmentSource = Literal["LLM_JUDGE", "CODE", "HUMAN"]
 
-MOST_CRITERIA = 20
+MAX_CRITERIA = 20
 """Maximum number of criteria with names of their own; more would be a column each in MLflow's table."""
 CRITERION = "criterion"
 """Name that marks share where there are more."""

@@ -27,7 +27,7 @@ NAME = 100
 """Characters of an id that name a test; a longer one is identified by its hash."""
 TEXT = 2_000
 """Characters of a text that a failure shows."""
-MOST = 500
+MAX_PROBLEMS = 500
 """Problems of a dataset that are listed."""
 _PATHS = ("responses", "config")
 """Options that name a file."""
@@ -367,9 +367,9 @@ def _complaint(name: str, problem: AssayError) -> str:
     refused = problem.refused if isinstance(problem, api.PlanProblems) else ()
     problems = problem.problems if isinstance(problem, api.PlanProblems) else (problem.message,)
     lines = list(map(printable, problems if not refused else (line for report in refused for line in _errors(report))))
-    more = [f"... and {len(lines) - MOST:,} more"] if len(lines) > MOST else []
+    more = [f"... and {len(lines) - MAX_PROBLEMS:,} more"] if len(lines) > MAX_PROBLEMS else []
     hint = f"\nhint: {printable(problem.hint)}" if problem.hint and not refused else ""
-    return "\n  ".join([f"{name}: {counted(len(lines), 'problem')}", *lines[:MOST], *more]) + hint
+    return "\n  ".join([f"{name}: {counted(len(lines), 'problem')}", *lines[:MAX_PROBLEMS], *more]) + hint
 
 
 def _errors(report: ValidationReport) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """pytest: every record of a dataset as a test, and runs inside tests.
 
-pytest loads this module in every project of an environment that has assay, so it imports nothing but pytest; whatever evaluates is
+pytest loads this module in every project of an environment that has assay, so it imports nothing but pytest; code that evaluates is
 loaded by the first test that asks for it.
 """
 
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of xdist the name of the session."""
+    """Send a worker of xdist the name of the session."""
     # Workers must agree on the name, or each would make its own run.
     node.workerinput[_WORD] = node.config.stash[_SESSION]
 
@@ -66,7 +66,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, object, object]:
     """Add a test for the gates of the marker after those of the records."""
     found = yield
-    # The gate is one test more, which is no parameter of the function.
+    # The gate is one test more, which is not a parameter of the function.
     if isinstance(found, list) and found and found[0].get_closest_marker(MARKER) is not None:
         return [*found, *_runs(collector.config).gate_items(collector, found[0])]
     return found
@@ -88,7 +88,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _runs(item.config).case(item)
     elif item.get_closest_marker(MARKER) is not None and CASE not in item.keywords:
         pytest.fail(
-            f"the marker {MARKER} is for functions, and for methods of classes that are no unittest.TestCase", pytrace=False
+            f"the marker {MARKER} is for functions, and for methods of classes that do not derive from unittest.TestCase",
+            pytrace=False,
         )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from assay import api
 from assay.core.run_result import RunResult
 
-MOST = 50
+MAX_VALUES = 50
 """Different values of one label; all further ones are counted as `other`."""
 OTHER = "other"
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
@@ -108,10 +108,10 @@ class PrometheusMetrics:
     def _bounded(self, name: str, value: str) -> str:
         """Limit the number of distinct label values: clients can name any model, and each value costs memory in Prometheus."""
         known = self._known.setdefault(name, set())
-        if value in known or len(known) < MOST:
+        if value in known or len(known) < MAX_VALUES:
             known.add(value)
             return value
-        # Known values stay, whatever comes later: a counter must not move to `other`.
+        # Known values stay, regardless of later values: a counter must not move to `other`.
         return OTHER
 
     def text(self) -> str:

@@ -170,7 +170,7 @@ class OpenRun:
             await self._reserve(context)
             self._shards.add(shard)
             if await run_shard(shard, context, owner=self._owner):
-                # A shard that ended well shows that whatever the last problem was is over.
+                # A shard that ended well shows that the last problem is over.
                 await context.ledger_writer.call(clear_problem, context.ledger_writer.ledger)
                 return False
             if context.rejection.problem is not None:

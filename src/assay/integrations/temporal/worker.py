@@ -123,7 +123,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 def _workers(client: Client, settings: WorkerSettings, activities: Activities, *, queue: str) -> tuple[Worker, Worker]:
     """Return two workers: one for shards, and one for everything that must not wait behind many shards."""
-    # The sandbox would import the package anew for each workflow; ours is deterministic and holds ids only.
+    # The sandbox would import the package again for each workflow; ours is deterministic and holds ids only.
     runner = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules("assay"))
     behavior = VersioningBehavior.PINNED if settings.is_versioned else VersioningBehavior.UNSPECIFIED
     deployment = WorkerDeploymentConfig(

@@ -8,8 +8,7 @@ import msgspec
 from assay.core.number_text import rate_text
 from assay.presentation.charts import Caption, PlottedEstimate, ScoreLevel, is_drawable
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.labels import estimate_text, number_label
-from assay.surfaces.charts.svg import LinearScale, whole_range
+from assay.surfaces.charts.svg import LinearScale, estimate_text, number_label, whole_range
 
 _PLOT = 150
 _WIDEST = 56.0
@@ -76,7 +75,7 @@ def _column_width(scores: Sequence[float], span: float, room: float) -> float:
 
 
 def _columns(levels: Sequence[ScoreLevel], layout: _Layout) -> Iterator[str]:
-    """With the count above each where all have room for it, else in front of a grid."""
+    """Draw columns, with the count above each where all have room for it, else in front of a grid."""
     edges = [_edges(level, layout) for level in levels]
     # All or none: a count above some columns only reads as if the others had none.
     is_labelled = _have_room(levels, [(left + right) / 2 for left, right in edges])

@@ -6,8 +6,7 @@ import msgspec
 
 from assay.presentation.charts import Caption, IntervalRow, PlottedEstimate, ReferenceLine
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.labels import UNKNOWN, estimate_text, number_label
-from assay.surfaces.charts.svg import LinearScale, rounded_range, whole_range
+from assay.surfaces.charts.svg import UNKNOWN, LinearScale, estimate_text, number_label, rounded_range, whole_range
 
 MAX_ROWS = 60
 """More are counted in a last line: readers cannot compare more at a glance."""

@@ -6,8 +6,7 @@ import msgspec
 
 from assay.presentation.charts import Caption, ScoreBin, is_drawable
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.labels import estimate_text, number_label
-from assay.surfaces.charts.svg import LinearScale
+from assay.surfaces.charts.svg import LinearScale, estimate_text, number_label
 
 _WIDEST = 400
 _STRIP = 34

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import partial
 from html import escape
 from itertools import accumulate, takewhile
 from math import ceil, floor, log10
@@ -10,11 +11,14 @@ from sys import float_info
 
 import msgspec
 
+from assay.core.number_text import rate_change_text, rate_text, score_change_text, score_text
 from assay.core.text import REPLACEMENT, printable
-from assay.presentation.charts import Caption, is_drawable
+from assay.presentation.charts import Caption, PlottedEstimate, is_drawable
+from assay.presentation.words import ends_between, with_interval
 
 _ROUND_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 MINUS = "\u2212"
+UNKNOWN = "no score"
 _LARGE = 1e6
 _WIDENINGS = 8
 _SMALLEST_SPAN = 1e-9
@@ -38,7 +42,7 @@ class LinearScale(msgspec.Struct, frozen=True):
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     def ticks(self, count: int) -> list[float]:
-        """About `count` round numbers of the range, at least one."""
+        """Return about `count` round numbers of the range, at least one."""
         step = round_step(self.high - self.low, count)
         first, last = _above(self.low / step), _below(self.high / step)
         found = [multiple * step for multiple in range(first, last + 1)]
@@ -70,13 +74,42 @@ def round_step(span: float, count: int) -> float:
     """Return the round number nearest above a `count`-th of the span."""
     rough = span / max(count, 1)
     power = 10.0 ** floor(log10(rough))
-    # Sums of binary fractions end a bit beside the decimal that was meant.
+    # Sums of binary fractions end slightly off the decimal that was meant.
     return next(factor * power for factor in _ROUND_STEPS if factor * power >= rough * (1 - 1e-9))
 
 
 def is_large(value: float) -> bool:
     """Return True for a number that is written with an exponent."""
     return abs(value) >= _LARGE
+
+
+def number_label(value: float | None, *, is_signed: bool = False, is_rate: bool = False) -> str:
+    """Return `0.83`, `83.3 %`; a difference has a sign: `+0.04`, `+4.2 pp`."""
+    if value is None:
+        return UNKNOWN
+    # Large numbers are drawn with an exponent, which has no place for the sign of a change.
+    if is_large(value):
+        text = tick_text(value, 1.0)
+    elif is_rate:
+        text = rate_change_text(value) if is_signed else rate_text(value)
+    else:
+        text = score_change_text(value) if is_signed else _score(value)
+    # The minus sign is as wide as a plus and a digit; a hyphen is not, and may end a line.
+    return text.replace("-", MINUS)
+
+
+def _score(value: float) -> str:
+    whole, _, rest = score_text(value).partition(".")
+    return f"{int(whole):,}.{rest}" if abs(value) >= 1000 else f"{whole}.{rest}"
+
+
+def estimate_text(estimate: PlottedEstimate, *, is_signed: bool = False) -> str:
+    """Return `83.3 % [78.1 %, 87.4 %], n = 120`."""
+    if not estimate.is_known:
+        return f"{UNKNOWN}, n = {estimate.n:,}"
+    ends = ends_between(estimate.low, estimate.high) if estimate.has_interval else None
+    text = partial(number_label, is_signed=is_signed, is_rate=estimate.is_rate)
+    return f"{with_interval(estimate.middle, ends, text)}, n = {estimate.n:,}"
 
 
 def tick_text(value: float, step: float) -> str:
@@ -202,7 +235,7 @@ def clean(text: str, *, limit: int = MAX_LABEL) -> str:
 
 
 def text_width(text: str, size: float = SIZE) -> float:
-    """About how many pixels a text takes, rather too many than too few."""
+    """Estimate the pixels that a text takes, rather too many than too few."""
     return size * sum(map(_character_width, text))
 
 

@@ -6,8 +6,7 @@ import msgspec
 
 from assay.presentation.charts import Caption, PlottedRun, ReferenceLine
 from assay.surfaces.charts import svg
-from assay.surfaces.charts.labels import estimate_text, number_label
-from assay.surfaces.charts.svg import LinearScale, rounded_range, whole_range
+from assay.surfaces.charts.svg import LinearScale, estimate_text, number_label, rounded_range, whole_range
 
 TICKS = 4
 _PLOT = 190
@@ -62,7 +61,7 @@ def _layout(points: Sequence[PlottedRun], caption: Caption, *, span: tuple[float
     newest = max((svg.text_width(_value(point)) for point in points[-1:]), default=0.0)
     start = svg.EDGE + gutter + 10
     end = max(svg.drawn_width(caption) - svg.EDGE - 1.1 * newest - 12, start + 40)
-    # A point alone stands in the middle.
+    # A single point is drawn in the middle.
     span = (0, len(points) - 1) if len(points) > 1 else (-1, 1)
     return _Layout(LinearScale(*span, start, end), upward, floor)
 

@@ -5,8 +5,9 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -149,6 +150,17 @@ def _runs(context: click.Context, typed: str) -> list[CompletionItem]:
     return found or _folders(context, typed)
 
 
+def _runs_or_groups(context: click.Context, typed: str) -> list[CompletionItem]:
+    """Suggest runs, and the groups of the newest."""
+    runs = _runs(context, typed)
+    known = {item.value for item in runs}
+    groups = dict.fromkeys(str(plan.get("group", "")) for plan in _plans(context))
+    return [
+        *(CompletionItem(name, help="A group.") for name in groups if name.startswith(typed) and name not in {"", *known}),
+        *runs,
+    ]
+
+
 def _baselines(context: click.Context, typed: str) -> list[CompletionItem]:
     """Suggest baselines, the last chosen first, then runs; never `latest`, which would be compared with itself."""
     words = {"previous": "The run before it.", "none": "Thresholds only."}
@@ -164,7 +176,7 @@ def _chosen(context: click.Context) -> list[str]:
         lines = (_runs_dir(context) / "audit.jsonl").read_bytes().splitlines()
         # The log is read as plain lines: verifying its hash chain is the work of the command, not of a key press.
         chosen = [json.loads(line)["name"] for line in reversed(lines) if b'"baseline_set"' in line]
-    # Whatever the log holds, a suggestion must not print an error into the line that is being typed.
+    # With any content of the log, a suggestion must not print an error into the line that is being typed.
     except (OSError, ValueError, LookupError, TypeError):
         return []
     return list(dict.fromkeys(chosen))
@@ -218,15 +230,21 @@ def _subfolders(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _models_of_runs(context: click.Context) -> Iterator[str]:
-    folder = _runs_dir(context)
-    for run_id in _named_runs(context)[:_RECENT]:
-        try:
-            plan = json.loads((folder / run_id / "run_manifest.json").read_bytes())["plan"]
+    for plan in _plans(context):
+        with suppress(LookupError, TypeError):
             models = (plan["candidate"], *plan["judges"])
             yield from (f"{model['provider']}/{model['model']}" for model in models if model["provider"])
-        except (OSError, ValueError, LookupError, TypeError):
-            # One that is under way, damaged or purged suggests nothing.
-            continue
+
+
+def _plans(context: click.Context) -> Iterator[dict[str, Any]]:
+    """Read the plans of the newest runs."""
+    folder = _runs_dir(context)
+    for run_id in _named_runs(context)[:_RECENT]:
+        # One that is under way, damaged or purged suggests nothing.
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            plan = json.loads((folder / run_id / "run_manifest.json").read_bytes())["plan"]
+            if isinstance(plan, dict):
+                yield plan
 
 
 _WORDS: dict[str, Words] = {
@@ -234,9 +252,10 @@ _WORDS: dict[str, Words] = {
         ("FILE", "RUNFILE", "SUITE", "LABELS", "PATHS", "DATASET...|RUNFILE", "OUT", "PATH", "SOURCES", "DATASET"), _files
     ),
     "DIR": _folders,
-    **dict.fromkeys(("RUN", "RUN RUN", "BEFORE", "AFTER"), _runs),
+    **dict.fromkeys(("RUN", "RUN RUN"), _runs),
+    **dict.fromkeys(("RUN|GROUP", "BEFORE|GROUP", "AFTER"), _runs_or_groups),
     "RECORD": _records,
-    "NAME|RUN|previous|none": _baselines,
+    "NAME|RUN|GROUP|previous|none": _baselines,
     **dict.fromkeys(("DATASET|RUN", "RUN|DATASET"), _files_or_runs),
     "BENCHMARK] SOURCES": _files,
     "PROVIDER/MODEL": _models,

@@ -15,10 +15,11 @@ from assay.core.canonical import json_text
 from assay.core.contract import CONTRACTS
 from assay.core.errors import UsageProblem
 from assay.core.plugin import declared_plugins
+from assay.core.settings import ColumnSection
 from assay.core.version import __version__
 from assay.presentation.conversion import conversion_sections
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import WordChoice, verbose_option
+from assay.surfaces.cli.options import WordChoice, columns_of, table_options, verbose_option
 from assay.surfaces.cli.streams import (
     STANDARD,
     check_writable,
@@ -29,17 +30,21 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 
 BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr")
+TABLE = "table"
+"""Word for a table of any columns, in the place of a benchmark."""
+NAME_COLUMNS = "name the columns: --prompt COL --reference COL"
 ID_STYLES = ("stable", "upstream")
 
-CONVERT_HELP = """Turn a benchmark's files into a legal_eval_v1 dataset, or a dataset of one contract into another.
+CONVERT_HELP = """Turn a table or a benchmark's files into a dataset, or a dataset of one contract into another.
 
 \b
 assay convert prbench|apexv1|lexam|includebase|lar_echr SOURCES... -o OUT
 assay convert PLUGIN|FILE.py:FUNCTION SOURCES... -o OUT
+assay convert table FILE -o OUT [--prompt COL] [--reference COL] ...
 assay convert --from CONTRACT --to CONTRACT SOURCE -o OUT
 
 The report lists rows that cannot be converted, rows that are skipped, and every value that is lost or changed.
@@ -47,6 +52,7 @@ The report lists rows that cannot be converted, rows that are skipped, and every
 
 CONVERT_EPILOG = """\b
 Examples:
+  assay convert table questions.csv -o questions.jsonl --prompt Question --reference "Expected answer"
   assay convert lexam open.jsonl mcq.jsonl -o lexam.jsonl
   assay convert prbench legal.parquet -o prbench.jsonl --report prbench.report.json
   assay convert tickets.py:to_row tickets.jsonl -o tickets.legal.jsonl
@@ -69,6 +75,8 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     id_style: Literal["stable", "upstream"]
     report: str | None
     verbose: bool
+    columns: ColumnSection = ColumnSection()
+    sheet: str = ""
 
 
 class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +102,15 @@ class ConversionJob(msgspec.Struct, frozen=True, kw_only=True):
     show_default=True,
     help="Make row and choice ids without line numbers, or as older versions did.",
 )
+@table_options
 @click.option("--report", metavar="FILE", help="Write the conversion report to FILE as JSON.")
 @verbose_option("List every note instead of grouping similar ones.")
 @click.pass_context
 def convert_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
-    context.exit(convert(msgspec.convert(given, ConvertOptions)))
+    columns = columns_of(given)
+    given["sheet"] = given["sheet"] or ""
+    context.exit(convert(msgspec.structs.replace(msgspec.convert(given, ConvertOptions), columns=columns)))
 
 
 def convert(options: ConvertOptions) -> int:
@@ -107,6 +118,8 @@ def convert(options: ConvertOptions) -> int:
     work = _understand(options)
     # Before the conversion, which may take minutes.
     _check_outputs(options, work)
+    if work.benchmark == TABLE:
+        return _convert_table(options, work)
     if work.benchmark:
         conversion = api.convert_benchmark(work.benchmark, work.sources, id_style=options.id_style)
     else:
@@ -128,10 +141,36 @@ def convert(options: ConvertOptions) -> int:
     return exits.INVALID if any(source.invalid for source in report.sources) else exits.VALID
 
 
+def _convert_table(options: ConvertOptions, work: ConversionJob) -> int:
+    """Write the records of a table; a table without a record writes no file."""
+    try:
+        conversion = api.convert_table(
+            work.sources[0], contract=options.target_contract or "auto", columns=options.columns, sheet=options.sheet
+        )
+    except api.ColumnsUnclear as unclear:
+        # Not a wrong option: the source has no recognizable records.
+        exits.print_error(f"{unclear.message}; nothing was written", hint=unclear.hint)
+        return exits.INVALID
+    report = conversion.report
+    if not any(source.emitted for source in report.sources):
+        _show_conversion(report, options, is_on_error=True)
+        exits.print_error(f"no record can be made of '{work.sources[0]}', and nothing was written", hint=NAME_COLUMNS)
+        return exits.INVALID
+    _write_conversion(conversion.lines(), work.output)
+    if options.report:
+        write_file(options.report, [json_text(report.to_dict(), indent=2).encode() + b"\n"])
+    _show_conversion(report, options, is_on_error=work.output == STANDARD)
+    return exits.INVALID if any(source.invalid for source in report.sources) else exits.VALID
+
+
 def _understand(options: ConvertOptions) -> ConversionJob:
     if options.output is None:
         raise UsageProblem("no output given", hint="-o OUT names the dataset to write, -o - is standard output")
     source, target = options.source_contract, options.target_contract
+    if options.words[:1] == (TABLE,):
+        return _table_job(options)
+    if options.columns != ColumnSection() or options.sheet:
+        raise UsageProblem("columns are for tables", hint=f"assay convert {TABLE} FILE -o OUT --prompt COL")
     if not source and not target:
         return ConversionJob(sources=_benchmark_sources(options.words), output=options.output, benchmark=options.words[0])
     if not source or not target:
@@ -139,6 +178,16 @@ def _understand(options: ConvertOptions) -> ConversionJob:
     if len(options.words) != 1:
         raise UsageProblem(f"--from and --to take one source, and {len(options.words)} were given")
     return ConversionJob(sources=options.words, output=options.output, source_contract=source, target_contract=target)
+
+
+def _table_job(options: ConvertOptions) -> ConversionJob:
+    if len(options.words) != 2:
+        raise UsageProblem(
+            f"convert {TABLE} takes one file, and {len(options.words) - 1} were given", hint=f"assay convert {TABLE} FILE -o OUT"
+        )
+    if options.source_contract:
+        raise UsageProblem("--from names a contract, and a table has none", hint="leave --from out")
+    return ConversionJob(sources=options.words[1:], output=options.output or "", benchmark=TABLE)
 
 
 def _benchmark_sources(words: tuple[str, ...]) -> tuple[str, ...]:

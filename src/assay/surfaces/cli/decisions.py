@@ -10,8 +10,8 @@ import msgspec
 from assay import api
 from assay.core.settings import Gates
 from assay.core.text import printable
-from assay.presentation.comparison import comparison_sections, verdict_facts
-from assay.presentation.decisions import gated_run
+from assay.presentation.comparison import comparison_sections, group_comparison_sections, group_gate_sections, verdict_facts
+from assay.presentation.decisions import gated_run, problem_run
 from assay.presentation.run_list import trend_chart, trend_sections
 from assay.presentation.sections import Column, Section
 from assay.presentation.words import gate_word
@@ -31,6 +31,7 @@ from assay.surfaces.cli.options import (
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, github_option, junit_option, write_checks
 from assay.surfaces.cli.run_options import (
     RUN,
+    RUN_OR_GROUP,
     OutputOptions,
     check_markdown,
     command_line,
@@ -44,20 +45,24 @@ from assay.surfaces.cli.run_options import (
     write_text,
 )
 from assay.surfaces.cli.streams import check_writable, write_file
-from assay.surfaces.reporters.comments import comparison_markdown, verdict_markdown
+from assay.surfaces.reporters.comments import comparison_markdown, group_comparison_markdown, group_gate_markdown, verdict_markdown
 from assay.surfaces.reporters.terminal import painter, report_text, table
 
-COMPARE_HELP = """Compare two finished runs and test the difference.
+COMPARE_HELP = """Compare two finished runs, or the runs of a group with each other, and test the differences.
 
 Records are matched by id and contents; those that changed, are missing, or have no grade in one of the runs are listed and not
 compared. The difference has a 95 % interval, which decides, and the p value of the same test. McNemar's exact test, which is more
 conservative, is shown too. The p values of slices are corrected for multiple tests (Holm). BEFORE and AFTER are ids, unique
 prefixes of ids, `latest`, or paths of folders.
+
+A group alone is compared pair by pair; two groups are compared by candidate, a run and a group run by run. Their p values are
+corrected for the number of pairs (Holm).
 """
 
 COMPARE_EPILOG = """\b
 Examples:
   assay compare nightly-14 nightly-15
+  assay compare build-18
   assay compare baseline latest --slices tags,dataset --cluster source
   assay compare baseline latest --markdown comment.md
 
@@ -67,15 +72,19 @@ Exit codes:
   2  could not run: no such run, it is unfinished, or the runs have no record in common"""
 
 
+DEFAULT_FLIPS = "10"
+"""Flips of one pair of runs that are shown."""
+
+
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of the command."""
 
     before: str
-    after: str
+    after: str | None
     runs_dir: str
     cluster: str | None
     slices: str | None
-    flips: str
+    flips: str | None
     is_json: bool
     is_github: bool
     markdown: str | None
@@ -83,12 +92,16 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("compare", help=COMPARE_HELP, epilog=COMPARE_EPILOG)
-@click.argument("before", metavar="BEFORE")
-@click.argument("after", metavar="AFTER")
+@click.argument("before", metavar="BEFORE|GROUP")
+@click.argument("after", metavar="[AFTER]", required=False)
 @runs_dir_option
 @cluster_option
 @slices_option("Slices to compare")
-@click.option("--flips", metavar="N|all", default="10", show_default=True, help="Flips to show, with both answers and judgments.")
+@click.option(
+    "--flips",
+    metavar="N|all",
+    help="Flips to show, with both answers and judgments.  [default: 10; of each pair of a group none]",
+)
 @json_option
 @github_option
 @markdown_option
@@ -105,16 +118,25 @@ def show_comparison(options: CompareOptions) -> None:
     check_markdown(options.markdown, is_json=options.is_json)
     # Before the comparison is computed: a wrong pair of options should not cost its time.
     names = slice_names(options.slices)
+    before = api.open_group(options.before, runs_dir=options.runs_dir)
+    after = None if options.after is None else api.open_group(options.after, runs_dir=options.runs_dir)
+    if after is None or before.is_several or after.is_several:
+        _compare_group(before, after, options, names)
+        return
     found = api.compare(
         options.before,
-        options.after,
+        options.after or "",
         runs_dir=options.runs_dir,
         cluster=options.cluster,
         slices=names,
-        max_flips=number_or_all(options.flips, option="--flips"),
+        max_flips=number_or_all(options.flips or DEFAULT_FLIPS, option="--flips"),
     )
     if options.is_json:
         write_json(found.to_dict())
+    _write_pair(found, options)
+
+
+def _write_pair(found: api.RunComparison, options: CompareOptions) -> None:
     if options.markdown is not None:
         write_markdown(comparison_markdown(found, is_verbose=options.verbose), options.markdown)
     elif not options.is_json:
@@ -127,11 +149,42 @@ def show_comparison(options: CompareOptions) -> None:
         append_summary(comparison_markdown(found, is_verbose=options.verbose))
 
 
-GATE_HELP = """Check a finished run against thresholds and a baseline, and report every reason.
+def _compare_group(
+    before: api.RunGroup, after: api.RunGroup | None, options: CompareOptions, names: tuple[str, ...] | None
+) -> None:
+    """Compare runs in pairs, and show it in the way that was asked for."""
+    # A group of two is one pair, which is shown as two runs are.
+    is_pair = after is None and len(before.runs) == len(("before", "after"))
+    flips = number_or_all(options.flips or (DEFAULT_FLIPS if is_pair else "0"), option="--flips")
+    slices = names if is_pair or names is not None else ()
+    found = api.compare_runs(before, after, cluster=options.cluster, slices=slices, max_flips=flips)
+    if options.is_json:
+        write_json(found.to_dict())
+    if is_pair:
+        _write_pair(found.pairs[0].comparison, options)
+    else:
+        _write_pairs(found, options)
+
+
+def _write_pairs(found: api.GroupComparison, options: CompareOptions) -> None:
+    if options.markdown is not None:
+        write_markdown(group_comparison_markdown(found), options.markdown)
+    elif not options.is_json:
+        shown = OutputOptions(runs_dir=options.runs_dir)
+        # A pair by itself shows its slices and the records that changed sides.
+        sides = [(pair.comparison.before.run_id, pair.comparison.after.run_id) for pair in found.pairs[:1]]
+        sections = group_comparison_sections(found, commands=[command_line("compare", *pair, shown=shown) for pair in sides])
+        write_text(PipelineOptions(is_github=options.is_github).guarded(report_text(sections, text_settings())))
+    if options.is_github:
+        append_summary(group_comparison_markdown(found))
+
+
+GATE_HELP = """Check a finished run, or each run of a group, against thresholds and a baseline, and report every reason.
 
 Options replace the thresholds that the run was started with. The baseline (by default that of the run's dataset, see `assay
 baseline`) is compared record by record. `--mode absolute` misses on a significant loss; `superiority` requires a significant gain;
-`non-inferiority` requires that a loss of more than `--delta` is excluded. The audit log records every decision.
+`non-inferiority` requires that a loss of more than `--delta` is excluded. A group as the baseline means its run of the same
+candidate. The audit log records every decision.
 """
 
 GATE_EPILOG = """\b
@@ -139,12 +192,13 @@ Examples:
   assay gate latest
   assay gate latest --baseline nightly-14 --mode non-inferiority --delta 0.02
   assay gate latest --pass-rate 0.8 --max-error-rate 0.02 --baseline none
+  assay gate build-18 --baseline build-17
 
 \b
 Exit codes:
-  0  the gate is met
-  1  the gate is missed: a threshold, a significant loss, or a requirement that is not shown to be met
-  2  could not run: no such run or baseline, it is unfinished or was changed, or nothing can be compared"""
+  0  the gate is met, by every run of a group
+  1  a gate is missed: a threshold, a significant loss, or a requirement that is not shown to be met
+  2  could not run: no such run or baseline, a run is unfinished or was changed, or nothing can be compared"""
 
 
 class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,10 +219,10 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("gate", help=GATE_HELP, epilog=GATE_EPILOG)
-@RUN
+@RUN_OR_GROUP
 @runs_dir_option
 @click.option(
-    "--baseline", metavar="NAME|RUN|previous|none", default="", help="Baseline to compare with.  [default: its dataset's]"
+    "--baseline", metavar="NAME|RUN|GROUP|previous|none", default="", help="Baseline to compare with.  [default: its dataset's]"
 )
 @click.option(
     "--mode",
@@ -208,6 +262,9 @@ def decide(options: GateOptions) -> int:
         {"mode": options.mode, "delta": options.delta, "measure": options.measure, "gates": gates},
         api.GateSpec,
     )
+    group = api.open_group(options.run, runs_dir=options.runs_dir)
+    if group.is_several:
+        return _decide_group(group, demand, options, pipeline)
     verdict = api.gate(options.run, demand, runs_dir=options.runs_dir, baseline=options.baseline, cluster=options.cluster)
     try:
         _write_result(verdict, options, pipeline)
@@ -228,6 +285,35 @@ def _write_result(verdict: api.GateDecision, options: GateOptions, pipeline: Pip
     if pipeline.is_wanted:
         run = api.open_run(options.run, runs_dir=options.runs_dir)
         write_checks(pipeline, [gated_run(run, verdict)], summary=lambda: verdict_markdown(verdict))
+
+
+def _decide_group(group: api.RunGroup, demand: api.GateSpec, options: GateOptions, pipeline: PipelineOptions) -> int:
+    """Decide about each run of a group, show it, and say it as an exit code."""
+    found = api.gate_group(group, demand, baseline=options.baseline, cluster=options.cluster)
+    try:
+        _write_group(group, found, options, pipeline)
+    except OSError as problem:
+        kept = f"{gate_word(passed=found.passed)} is decided, and in the audit log"
+        return exits.complain_of_report(problem, kept=[kept], again="give the same command again")
+    # A run without a decision is no missed gate.
+    if not found.is_decided:
+        return exits.COULD_NOT_RUN
+    return exits.GATES_PASSED if found.passed else exits.GATE_FAILED
+
+
+def _write_group(group: api.RunGroup, found: api.GroupDecision, options: GateOptions, pipeline: PipelineOptions) -> None:
+    if options.is_json:
+        write_json(found.to_dict())
+    if options.markdown is not None:
+        write_markdown(group_gate_markdown(found), options.markdown)
+    elif not options.is_json:
+        write_text(pipeline.guarded(report_text(group_gate_sections(found), text_settings())))
+    if pipeline.is_wanted:
+        runs = [
+            problem_run(run, one.problem) if one.verdict is None else gated_run(run, one.verdict)
+            for run, one in zip(group.runs, found.runs, strict=True)
+        ]
+        write_checks(pipeline, runs, summary=lambda: group_gate_markdown(found))
 
 
 BASELINE_HELP = """Set the baseline run that other runs are compared with, or show it.

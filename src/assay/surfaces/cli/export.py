@@ -84,7 +84,7 @@ class ExportSubject(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     records: int
     invalid: int = 0
-    """Records of a run that broke their contract, and are no rows of a table."""
+    """Records of a run that broke their contract, and are not rows of a table."""
     origins: tuple[str, ...]
     """Files that must not be overwritten."""
     files: Mapping[str, Callable[[ExportProgress], Iterator[bytes]]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -11,8 +11,9 @@ import click
 
 from assay.core.errors import UsageProblem
 from assay.core.exposure import CommandOption as SettingOption
+from assay.core.exposure import ExposedSetting
 from assay.core.runs import RunBackend, TemporalServer
-from assay.core.settings import CLUSTER_TEXT, run_settings
+from assay.core.settings import CLUSTER_TEXT, ColumnSection, run_settings
 from assay.surfaces.cli.exits import UnknownWord
 
 OptionValues = dict[str, Any]
@@ -86,6 +87,24 @@ def setting_option(member: str, **changed: Any) -> Callable[[Decorated], Decorat
     elif setting.kind is int:
         attributes["type"] = int if setting.low is None else click.IntRange(setting.low, setting.high)
     return click.option(setting.option_name, member, **{**attributes, **changed})
+
+
+def table_options(command: Decorated) -> Decorated:
+    """Add the options that name the columns of a table."""
+    for setting in reversed(list(table_settings().values())):
+        command = setting_option(setting.member)(command)
+    return command
+
+
+def table_settings() -> dict[str, ExposedSetting]:
+    """Return the settings that say how a table is read, by their names in a request."""
+    return {name: setting for name, setting in run_settings().items() if setting.path[0] in ("columns", "sheet")}
+
+
+def columns_of(given: Mapping[str, Any]) -> ColumnSection:
+    """Return the columns among the values of options, by the names of their settings in a request."""
+    named = {setting.path[-1]: given[member] for member, setting in table_settings().items() if setting.path[0] == "columns"}
+    return ColumnSection(**{role: value for role, value in named.items() if value})
 
 
 def quiet_option(command: Decorated) -> Decorated:

@@ -133,7 +133,7 @@ class Program(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def main(self, *arguments: object, **settings: object) -> NoReturn:
-        """Run and exit; no traceback, whatever happens."""
+        """Run and exit; never print a traceback."""
         boundary = ErrorBoundary()
         run: Callable[..., int | None] = super().main
         with boundary:

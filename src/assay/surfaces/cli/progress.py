@@ -62,7 +62,7 @@ class RunProgress:
                 self._live.stop()
         elif self._last is not None and self._last is not self._said:
             self._say(self._last)
-        # With a run that has begun there is something to resume, whatever stopped it.
+        # With a run that has begun there is something to resume, after any kind of stop.
         if isinstance(error, KeyboardInterrupt | StoreUnavailable) and self._resume and self._has_begun:
             click.echo(f"assay: progress is saved; resume with: {printable(self._resume)}", err=True)
 
@@ -85,7 +85,7 @@ class RunProgress:
         self._last = now
         if self._live is not None:
             self._live.draw(self._name, now, speed=" · ".join(_speed(now, self._pace)), notes=_notes(now))
-        # At once: the reader pressed Ctrl-C and waits for a sign that it was heard.
+        # At once: the reader pressed Ctrl-C and waits for a confirmation.
         elif now.is_stopping and not self._has_said_stopping:
             self._has_said_stopping = True
             self._say(now)
@@ -157,7 +157,7 @@ def batch_words(now: api.Snapshot) -> list[str]:
     if now.batch is None:
         return []
     batch = now.batch
-    # "1 of 1 batches" is no English.
+    # "1 of 1 batches" is not correct English.
     collected = f"{batch.merged:,} of {batch.batches:,} batches" if batch.batches != 1 else f"{batch.merged} of 1 batch"
     merged = f"{collected} collected" if batch.batches else "writing batches"
     problem = [f"last error: {printable(batch.problem, limit=PROBLEM_LIMIT)}"] if batch.problem else []

@@ -173,7 +173,7 @@ def run(options: RunOptions) -> int:
         _show_plan(planned, options)
         return exits.GATES_PASSED
     if not options.quiet:
-        # Notes say what a reader may not expect (a plugin, fields that are not sent); --quiet is for those who
+        # Notes say what a reader may not expect (a plugin, fields that are not sent); --quiet is for readers who
         # know.
         for note in planned.notes:
             click.echo(f"assay: {printable(note)}", err=True)

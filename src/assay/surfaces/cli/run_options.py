@@ -36,7 +36,7 @@ from assay.surfaces.cli.streams import (
     write_file,
     write_stream,
 )
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 if TYPE_CHECKING:
     from assay.presentation.charts import Chart
@@ -127,6 +127,8 @@ def check_markdown(path: str | None, sources: Sequence[str] = (), *, is_json: bo
 
 RUN = click.argument("run", metavar="RUN")
 """A run by its id, a unique prefix of an id, `latest`, or the path of its folder."""
+RUN_OR_GROUP = click.argument("run", metavar="RUN|GROUP")
+"""A run, or the name of several that were started together."""
 
 
 class OutputOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +194,7 @@ def conclude(results: Sequence[RunResult], shown: OutputOptions) -> int:
             click.echo(f"artifacts also at {printable(result.store)}", err=True)
     # Last, because the server may be away and the run's own outputs are done by then.
     push_finished(results, shown)
-    # A run whose report is missing is not a success for a script, whatever its gates say.
+    # A run whose report is missing is not a success for a script, regardless of what its gates say.
     if not all(written):
         return exits.COULD_NOT_RUN
     # Batches that were handed in are all that was asked for.
@@ -209,7 +211,7 @@ def _is_written(write: _Write, results: Sequence[RunResult], *, shown: OutputOpt
     try:
         write(results, shown)
     except OSError as problem:
-        kept = [_kept_text(placed(result, shown)) for result in results]
+        kept = [_kept_text(with_public_folder(result, shown)) for result in results]
         exits.complain_of_report(problem, kept=kept, again=_writing_again(results, shown, options=options))
         return False
     return True
@@ -234,7 +236,7 @@ def _kept_text(result: RunResult) -> str:
 def _write_document(results: Sequence[RunResult], shown: OutputOptions) -> None:
     if shown.is_json:
         # The address of a server's run is what its readers know; the temporary folder is gone in a moment.
-        documents = [placed(result, shown).to_dict() for result in results]
+        documents = [with_public_folder(result, shown).to_dict() for result in results]
         # The number of planned runs decides, so that a reader finds the same shape whenever the command was stopped.
         write_json(documents[0] if len(documents) + len(shown.waiting) == 1 else {"runs": documents})
 
@@ -297,7 +299,7 @@ def write_markdown(chunks: Iterable[str], path: str) -> None:
         click.echo(f"report in {printable(path)}", err=True)
 
 
-def placed(result: RunResult, shown: OutputOptions) -> RunResult:
+def with_public_folder(result: RunResult, shown: OutputOptions) -> RunResult:
     """Replace the folder of a result by the address that its readers know."""
     return msgspec.structs.replace(result, run_dir=shown.place) if shown.place else result
 

@@ -15,8 +15,10 @@ from assay import api
 from assay.core.errors import RunNotFound, StoreUnavailable
 from assay.core.text import printable
 from assay.presentation.decisions import checked_run, word_for
+from assay.presentation.matrix import matrix_section
 from assay.presentation.run import candidate_sections, run_sections
 from assay.presentation.run_report import RunReport, view_of
+from assay.presentation.sections import Section
 from assay.surfaces.cli.pipeline import write_checks
 from assay.surfaces.cli.run_options import (
     NOTHING,
@@ -24,14 +26,14 @@ from assay.surfaces.cli.run_options import (
     SavedChart,
     command_line,
     near,
-    placed,
     save_charts,
     text_settings,
+    with_public_folder,
     write_text,
 )
 from assay.surfaces.cli.streams import STANDARD, encoded, standard_output, write_file, write_stream
 from assay.surfaces.reporters.comments import run_markdown
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 
 
@@ -63,10 +65,34 @@ def _write_report(
         commands = [*_next_commands(runs[0], views[0], shown), *_charts_command(views, shown)]
         sections = run_sections(views[0], is_verbose=shown.is_verbose, commands=commands)
     else:
-        commands = _charts_command(views, shown)
         # Several runs have no single record to look at first.
-        sections = candidate_sections(views, is_verbose=shown.is_verbose, waiting=shown.waiting, commands=commands)
+        commands = [*_group_commands(views, shown), *_charts_command(views, shown)]
+        sections = candidate_sections(
+            views,
+            is_verbose=shown.is_verbose,
+            waiting=shown.waiting,
+            commands=commands,
+            records=_matrix(runs, is_verbose=shown.is_verbose),
+        )
     write_text(shown.pipeline.guarded(report_text(sections, settings)))
+
+
+def _matrix(runs: Sequence[api.RunReader], *, is_verbose: bool) -> Section | None:
+    """Return the records of finished runs side by side; None where none can be read."""
+    try:
+        matrix = api.run_matrix(runs)
+        return matrix_section(matrix, is_verbose=is_verbose) if len(matrix) else None
+    except (RunNotFound, StoreUnavailable):
+        # The report on each run says which artifact is missing.
+        return None
+
+
+def _group_commands(views: Sequence[RunReport], shown: OutputOptions) -> list[str]:
+    """Return what takes all runs of a group."""
+    names = {view.plan.group for view in views}
+    name = names.pop() if len(names) == 1 else msgspec.UNSET
+    is_comparable = bool(name) and all(view.result.is_finished and not view.is_ranking for view in views)
+    return [command_line("compare", str(name), shown=shown)] if is_comparable else []
 
 
 def _write_markdown(
@@ -90,7 +116,7 @@ def _view(run: api.RunReader, shown: OutputOptions, *, is_one: bool) -> RunRepor
     # Side by side the same records must stand on the same line, so there the order is the dataset's.
     view = view_of(run, is_verbose=shown.is_verbose, is_worst_first=is_one)
     result = msgspec.structs.replace(view.result, run_dir=near(view.result.run_dir))
-    return msgspec.structs.replace(view, result=placed(result, shown))
+    return msgspec.structs.replace(view, result=with_public_folder(result, shown))
 
 
 def _next_commands(run: api.RunReader, view: RunReport, shown: OutputOptions) -> list[str]:

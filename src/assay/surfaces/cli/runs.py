@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
@@ -14,14 +14,17 @@ from assay.core.artifact_lines import InvalidRecord, RecordDetails
 from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.text import printable
 from assay.presentation.judges import disagreement_sections
+from assay.presentation.matrix import unpassed_reasons, unpassed_records, unpassed_section
 from assay.presentation.record import record_sections
 from assay.presentation.run_list import run_list_sections
+from assay.presentation.sections import Cell, Section
 from assay.presentation.words import counted
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import verbose_option
 from assay.surfaces.cli.remote import cancel_there, remote_of, server_options
 from assay.surfaces.cli.run_options import (
     RUN,
+    RUN_OR_GROUP,
     OutputOptions,
     command_line,
     json_option,
@@ -74,13 +77,18 @@ def runs_command(context: click.Context, /, limit: int | None, runs_dir: str, *,
 
 SHOW_HELP = """Show a run, or one of its records: prompt, answer, scores, justification, every attempt.
 
-RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder. Of an unfinished run it shows the results so far.
+RUN is an id, a unique prefix of an id, `latest`, the path of a run's folder, or the name of a group of runs that were started
+together: their records are shown side by side, with the score and the answer of each candidate. Of an unfinished run it shows the
+results so far.
 """
 
 SHOW_EPILOG = """\b
 Examples:
   assay show latest
+  assay show nightly-15
   assay show latest leap-year
+  assay show latest --not-passed
+  assay show latest --not-passed --why incorrect_answer
   assay show latest leap-year --sample 2
   assay show latest --disagreements
   assay show runs/nightly-2026-11-15 --json
@@ -103,56 +111,126 @@ class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
     runs_dir: str
     is_json: bool
     disagreements: bool
+    not_passed: bool
+    errors: bool
+    why: str
     sample: int | None
     verbose: bool
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of records to list; a reason alone may be of either kind."""
+        named = [kind for kind, is_named in (("not_passed", self.not_passed), ("error", self.errors)) if is_named]
+        return tuple(named) or (("not_passed", "error") if self.why else ())
+
 
 @click.command("show", help=SHOW_HELP, epilog=SHOW_EPILOG)
-@RUN
+@RUN_OR_GROUP
 @click.argument("record", required=False)
 @runs_dir_option
 @json_option
 @click.option("--disagreements", is_flag=True, help="List the records on which the judges of a panel disagree, with every vote.")
+@click.option("--not-passed", is_flag=True, help="List the records that were graded and did not pass: question, answer, reason.")
+@click.option("--errors", is_flag=True, help="List the records that ended in an error.")
+@click.option("--why", metavar="REASON", default="", help="List only the records with this reason, such as incorrect_answer.")
 @click.option("--sample", type=click.IntRange(min=0), metavar="N", help="For a record with several answers: answer N, from 0.")
 @verbose_option("List every record; for one record, show long texts in full.")
 @click.pass_context
 def show_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
-    options = msgspec.convert(given, ShowOptions)
-    opened = api.open_run(options.run, runs_dir=options.runs_dir)
-    if options.sample is not None and options.record is None:
-        raise UsageProblem("--sample is an answer to a record", hint="name the record: assay show RUN RECORD --sample N")
-    if options.disagreements:
-        _show_disagreements(opened, options)
-    elif options.record is not None:
-        _show_record(opened, options)
-    elif options.is_json:
-        write_json(opened.result.to_dict())
-    else:
-        # A run without a record and without --json is the same report as at its end.
-        report([opened], OutputOptions(runs_dir=str(opened.folders.runs_dir), is_verbose=options.verbose))
+    show(msgspec.convert(given, ShowOptions))
     context.exit(exits.VALID)
 
 
-def _show_disagreements(run: api.RunReader, options: ShowOptions) -> None:
-    if options.record is not None:
-        raise UsageProblem("--disagreements are of a whole run", hint="leave the record out")
-    found, run_id = run.disagreements(), run.folders.run_id
-    if options.is_json:
-        write_json({"run_id": run_id, "disagreements": found})
+def show(options: ShowOptions) -> None:
+    """Show a run or a group, or what the options choose of it."""
+    group = api.open_group(options.run, runs_dir=options.runs_dir)
+    if options.sample is not None and options.record is None:
+        raise UsageProblem("--sample is an answer to a record", hint="name the record: assay show RUN RECORD --sample N")
+    if options.disagreements:
+        _show_disagreements(group, options)
+    elif options.kinds:
+        _show_unpassed(group, options)
+    elif options.record is not None:
+        _show_record(group, options)
+    elif options.is_json:
+        _write_document(group, [run.result.to_dict() for run in group.runs])
     else:
-        sections = disagreement_sections(run_id, found, is_verbose=options.verbose)
+        # A run without a record and without --json is the same report as at its end.
+        report(group.runs, OutputOptions(runs_dir=str(group.runs[0].folders.runs_dir), is_verbose=options.verbose))
+
+
+def _write_document(group: api.RunGroup, documents: Sequence[object]) -> None:
+    """Write the document of a run, or those of a group as one."""
+    write_json({"group": group.name, "runs": documents} if group.is_several else documents[0])
+
+
+def _check_whole(what: str, options: ShowOptions) -> None:
+    """Raise UsageProblem for a list of records next to one record."""
+    if options.record is not None:
+        raise UsageProblem(f"{what} are of a whole run", hint="leave the record out")
+
+
+def _show_disagreements(group: api.RunGroup, options: ShowOptions) -> None:
+    _check_whole("--disagreements", options)
+    found = [(run.folders.run_id, run.disagreements()) for run in group.runs]
+    if options.is_json:
+        _write_document(group, [{"run_id": run_id, "disagreements": entries} for run_id, entries in found])
+    else:
+        sections = [
+            section for run_id, entries in found for section in disagreement_sections(run_id, entries, is_verbose=options.verbose)
+        ]
         write_text(guarded(report_text(sections, text_settings())))
 
 
-def _show_record(run: api.RunReader, options: ShowOptions) -> None:
-    found = _record(run, options)
+def _show_unpassed(group: api.RunGroup, options: ShowOptions) -> None:
+    """List the records that did not pass, or have an error; raises UsageProblem for a reason that no record has."""
+    _check_whole("--not-passed, --errors and --why", options)
+    found = [(run, list(unpassed_records(run, kinds=options.kinds, reason=options.why))) for run in group.runs]
+    if options.why and not any(records for _, records in found):
+        known = dict.fromkeys(reason for run in group.runs for reason in unpassed_reasons(run, kinds=options.kinds))
+        reasons = f"reasons: {', '.join(known)}" if known else "every record passed"
+        raise UsageProblem(f"no record has the reason '{options.why}'", hint=reasons)
     if options.is_json:
-        write_json(found)
+        documents = [
+            {"run_id": run.folders.run_id, "candidate": run.result.candidate, "records": records} for run, records in found
+        ]
+        _write_document(group, documents)
     else:
-        write_text(
-            guarded(report_text(record_sections(found, is_verbose=options.verbose), text_settings(is_verbose=options.verbose)))
-        )
+        sections = [unpassed_section(run, records, is_verbose=options.verbose) for run, records in found]
+        write_text(guarded(report_text(sections, text_settings(is_verbose=options.verbose))))
+
+
+def _show_record(group: api.RunGroup, options: ShowOptions) -> None:
+    found = _records(group, options)
+    if options.is_json:
+        documents = [{"run_id": run.folders.run_id, "candidate": run.result.candidate, "record": record} for run, record in found]
+        _write_document(group, documents if group.is_several else [found[0][1]])
+        return
+    sections = [section for run, record in found for section in _record_sections(group, run, record, options)]
+    write_text(guarded(report_text(sections, text_settings(is_verbose=options.verbose))))
+
+
+def _record_sections(
+    group: api.RunGroup, run: api.RunReader, record: RecordDetails | InvalidRecord, options: ShowOptions
+) -> list[Section]:
+    """Return a record; of a group each below the name of its candidate."""
+    above = [Section(heading=(Cell(run.result.candidate), Cell(run.folders.run_id)))] if group.is_several else []
+    return [*above, *record_sections(record, is_verbose=options.verbose)]
+
+
+def _records(group: api.RunGroup, options: ShowOptions) -> list[tuple[api.RunReader, RecordDetails | InvalidRecord]]:
+    """Return the record in each run that has it; raises RunNotFound when none has."""
+    found: list[tuple[api.RunReader, RecordDetails | InvalidRecord]] = []
+    missing: list[RunNotFound] = []
+    for run in group.runs:
+        try:
+            found.append((run, _record(run, options)))
+        except RunNotFound as problem:
+            missing.append(problem)
+    if not found:
+        raise missing[0]
+    return found
 
 
 def _record(run: api.RunReader, options: ShowOptions) -> RecordDetails | InvalidRecord:

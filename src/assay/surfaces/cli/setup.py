@@ -285,7 +285,7 @@ def _probed(run_file: str) -> tuple[list[str], list[api.ModelProbe]]:
     return [], api.probe_models(planned)
 
 
-def _probe_document(probe: api.ModelProbe) -> dict[str, Any]:
+def _probe_document(probe: api.ModelProbe) -> dict[str, object]:
     """Return a probe as JSON, without members that are empty."""
     document: dict[str, Any] = msgspec.to_builtins(probe)
     document["is_well"] = probe.is_well
@@ -326,8 +326,8 @@ Exit codes:
 @click.pass_context
 def doctor_command(context: click.Context, /, run_file: str, *, offline: bool, runs_dir: str, is_json: bool) -> None:
     """Entry of the command; see HELP."""
-    checks = [*api.examine_place(runs_dir, run_file=run_file, is_offline=offline), *_terminal()]
-    # Notes are no problem: a machine without a browser is as it should be.
+    checks = [*api.check_installation(runs_dir, run_file=run_file, is_offline=offline), *_terminal()]
+    # Notes are not problems: a machine without a browser is as it should be.
     is_well = not any(check.standing == "problem" for check in checks)
     if is_json:
         write_json({"is_well": is_well, "checks": [_document(check) for check in checks]})

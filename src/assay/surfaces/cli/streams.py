@@ -138,7 +138,7 @@ def _take_place(partial: Path, target: Path, older: Path) -> None:
 
 
 def refuse_overwrite(output: str, sources: Iterable[str], *, option: str) -> None:
-    """Raise UsageProblem when the output is one of the sources, whatever its spelling."""
+    """Raise UsageProblem when the output is one of the sources, regardless of its spelling."""
     if any(is_same_file(output, source) for source in sources):
         raise UsageProblem(f"{option} '{output}' is one of the sources", hint="sources are never changed: name another file")
 

@@ -104,7 +104,7 @@ def suite_command(context: click.Context, /, suite: str, runs_dir: str, *, run_i
     if not found.is_finished:
         exits.print_error("interrupted", hint=f"resume with: {command_line(*same, shown=shown)}")
         context.exit(exits.INTERRUPTED)
-    # A required run without a verdict is no missed gate.
+    # A required run without a verdict is not a missed gate.
     if any(one.required and one.problem for one in found.runs):
         context.exit(exits.COULD_NOT_RUN)
     context.exit(exits.GATES_PASSED if found.passed else exits.GATE_FAILED)

@@ -13,11 +13,12 @@ from assay import api
 from assay.core.contract import CONTRACTS
 from assay.core.errors import AssayError, SourceUnreadable, UsageProblem
 from assay.core.report import ValidationReport
+from assay.core.settings import ColumnSection
 from assay.core.text import printable
 from assay.core.version import __version__
 from assay.presentation.validation import Totals
 from assay.surfaces.cli import exits
-from assay.surfaces.cli.options import WordChoice, setting_option, verbose_option
+from assay.surfaces.cli.options import WordChoice, columns_of, setting_option, table_options, verbose_option
 from assay.surfaces.cli.pipeline import PipelineOptions, append_summary, check_junit, github_option, junit_option
 from assay.surfaces.cli.streams import (
     STANDARD,
@@ -30,11 +31,10 @@ from assay.surfaces.cli.streams import (
     write_stream,
 )
 from assay.surfaces.cli.terminal_progress import ProgressMeter
-from assay.surfaces.reporters.formats import FORMATS
+from assay.surfaces.reporters.formats import FORMATS, ReportSettings
 from assay.surfaces.reporters.github import report_annotations
-from assay.surfaces.reporters.settings import ReportSettings
 
-MOST_WORKERS = 2
+MAX_WORKERS = 2
 """More processes than this gain little: the document is split before, and the report written after."""
 ALIASES = {"console": "text"}
 
@@ -78,6 +78,8 @@ class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool
     junit: str | None
     is_github: bool
+    columns: ColumnSection = ColumnSection()
+    sheet: str = ""
 
     @property
     def pipeline(self) -> PipelineOptions:
@@ -123,6 +125,7 @@ class SourceFiles(msgspec.Struct, frozen=True):
 @click.option("--strict", is_flag=True, help="Treat warnings as errors; read conversations in strict mode.")
 @setting_option("allow_size")
 @setting_option("null_as_absent")
+@table_options
 @click.option(
     "--lint/--no-lint",
     default=None,
@@ -141,7 +144,9 @@ class SourceFiles(msgspec.Struct, frozen=True):
 @click.pass_context
 def validate_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
-    context.exit(validate(msgspec.convert(given, ValidateOptions)))
+    columns = columns_of(given)
+    given["sheet"] = given["sheet"] or ""
+    context.exit(validate(msgspec.structs.replace(msgspec.convert(given, ValidateOptions), columns=columns)))
 
 
 def validate(options: ValidateOptions) -> int:
@@ -195,8 +200,10 @@ class ValidationJob:
             strict=options.strict,
             progress=self._meter.count,
             # The default of the library is 1; only the command may assume that the machine is its own.
-            workers=options.workers or min(os.cpu_count() or 1, MOST_WORKERS),
+            workers=options.workers or min(os.cpu_count() or 1, MAX_WORKERS),
             interface="cli",
+            columns=options.columns,
+            sheet=options.sheet,
         )
 
     def fix(self, source: str, target: str) -> None:

@@ -144,7 +144,7 @@ def _rates(summary: Summary) -> Iterator[Line]:
         yield _row(found.name, found.value, _ends(found.interval, summary.n_scored, found.meaning), found.error)
         # Both intervals are listed: which one counts depends on whether clusters were declared.
         if found.cluster_interval is not None:
-            ends = _ends(found.cluster_interval, summary.n_scored, "records that hang together count once")
+            ends = _ends(found.cluster_interval, summary.n_scored, "each cluster of records counts once")
             yield _row(f"{found.name}, by cluster", found.value, ends, found.cluster_error)
         if found.bounds is not None and summary.n_unscored:
             ends = {"low": found.bounds.worst, "high": found.bounds.best, "n": found.bounds.n}

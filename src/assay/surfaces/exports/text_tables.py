@@ -94,7 +94,7 @@ def _is_hidden_formula(text: str) -> bool:
     return seen in FORMULA
 
 
-class _Answer(msgspec.Struct):
+class _AnswerLine(msgspec.Struct):
     """Members of a prediction that make a response."""
 
     record_id: str
@@ -165,9 +165,9 @@ def response_object_chunks(run: RunReader, progress: ExportProgress) -> Iterator
     yield b"\n}\n" if seen else b"{}\n"
 
 
-def _answered(run: RunReader, progress: ExportProgress) -> Iterator[_Answer]:
+def _answered(run: RunReader, progress: ExportProgress) -> Iterator[_AnswerLine]:
     """Yield the predictions that have an answer; note the others, and what was redacted."""
-    for line in progress.counted(run.predictions_as(_Answer)):
+    for line in progress.counted(run.predictions_as(_AnswerLine)):
         if line.model_response is None:
             progress.left_out += 1
         else:

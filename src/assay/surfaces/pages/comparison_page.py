@@ -25,8 +25,7 @@ from assay.presentation.comparison import (
 from assay.presentation.sections import Badge, Cell, DecisionView, Fact, KeyMetric, Table
 from assay.presentation.words import NOT_PASSED, PASSED, counted, rate
 from assay.surfaces.pages.diffs import AnswerDiff, sides
-from assay.surfaces.pages.page_renderer import PageLinks
-from assay.surfaces.pages.tables import ChartPair, chart_pair, text_cell
+from assay.surfaces.pages.page_renderer import ChartPair, PageLinks, chart_pair, text_cell
 
 FLIPS = 10
 """Flips on one page."""
@@ -42,12 +41,12 @@ class CompareChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     before: str = ""
     after: str = ""
     cluster: str = ""
-    """Member of the metadata whose records hang together; empty takes the plan's."""
+    """Member of the metadata by which records are clustered; empty takes the plan's."""
     flips: Direction | None = None
     start: int = 0
     """First flip of the page."""
 
-    def address(self, path: str = "/compare", **changed: Any) -> str:
+    def address(self, path: str = "/compare", **changed: object) -> str:
         """Return the address with some members changed; defaults are left out."""
         chosen = msgspec.structs.replace(self, **changed)
         defaults = CompareChoice()

@@ -23,14 +23,14 @@ LEAST_IN_COMMON = 0.3
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
-Kind = Literal["same", "removed", "added"]
+DiffKind = Literal["same", "removed", "added"]
 Precision = Literal["words", "lines", "whole"]
 
 
 class DiffPiece(msgspec.Struct, frozen=True):
     """A part of the two texts."""
 
-    kind: Kind
+    kind: DiffKind
     text: str
 
 
@@ -46,7 +46,7 @@ class TextDiff(msgspec.Struct, frozen=True):
         """Whether the texts are equal."""
         return all(piece.kind == "same" for piece in self.pieces)
 
-    def side(self, kind: Kind) -> tuple[DiffPiece, ...]:
+    def side(self, kind: DiffKind) -> tuple[DiffPiece, ...]:
         """Return the pieces of one text: the common ones, and those of a kind."""
         return tuple(piece for piece in self.pieces if piece.kind in ("same", kind))
 
@@ -139,7 +139,7 @@ def _is_filling(unit: str) -> bool:
 
 def _joined(pieces: Iterator[DiffPiece]) -> Iterator[DiffPiece]:
     """Merge adjacent differences, and neighbours of one kind."""
-    texts: dict[Kind, str] = {}
+    texts: dict[DiffKind, str] = {}
     for piece in pieces:
         if texts and ("same" in texts) != (piece.kind == "same"):
             yield from _merged_pieces(texts)
@@ -148,7 +148,7 @@ def _joined(pieces: Iterator[DiffPiece]) -> Iterator[DiffPiece]:
     yield from _merged_pieces(texts)
 
 
-def _merged_pieces(texts: dict[Kind, str]) -> Iterator[DiffPiece]:
+def _merged_pieces(texts: dict[DiffKind, str]) -> Iterator[DiffPiece]:
     return (DiffPiece(kind, texts[kind]) for kind in ("same", "removed", "added") if kind in texts)
 
 
@@ -159,7 +159,7 @@ LONGEST = 1_500
 LONGEST_ALONE = 60_000
 
 Tag = Literal["same", "del", "ins", "cut"]
-_TAGS: dict[Kind, Tag] = {"same": "same", "removed": "del", "added": "ins"}
+_TAGS: dict[DiffKind, Tag] = {"same": "same", "removed": "del", "added": "ins"}
 
 
 class DiffSpan(msgspec.Struct, frozen=True):

@@ -27,8 +27,7 @@ from assay.presentation.judges import (
 )
 from assay.presentation.sections import Badge, Cell, Fact, KeyMetric, Table, Timestamp
 from assay.presentation.words import counted
-from assay.surfaces.pages.page_renderer import PageLinks
-from assay.surfaces.pages.tables import ChartPair, chart_pair, text_cell
+from assay.surfaces.pages.page_renderer import ChartPair, PageLinks, chart_pair, text_cell
 
 SHOWN_RUNS = 3
 MAX_SLICES = 40
@@ -48,7 +47,7 @@ class JudgeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgesPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Everybody who judges here."""
+    """List of all judges."""
 
     rows: tuple[JudgeRow, ...]
     problems: tuple[str, ...]

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, Protocol
@@ -15,7 +15,10 @@ from markupsafe import Markup, escape
 
 from assay.core.text import printable
 from assay.core.version import __version__
+from assay.presentation.charts import Chart
+from assay.presentation.sections import Cell
 from assay.presentation.words import shown
+from assay.surfaces.charts import draw
 from assay.surfaces.charts.svg import STYLESHEET
 
 STYLES = ("style.css", "charts.css", "compare.css", "validate.css", "judge.css", "records.css")
@@ -28,6 +31,9 @@ FILE_SCRIPTS = ("times.js", "tips.js", "copying.js", "keys.js", "report.js")
 """What a page needs that no server stands behind."""
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 Format = Literal["json", "jsonl", "csv", "parquet", "xlsx"]
+WIDE = 460
+NARROW = 340
+"""Widths in pixels that charts are drawn for: text in a picture cannot flow, so that a phone gets its own."""
 
 
 class PageLinks(Protocol):
@@ -270,7 +276,7 @@ def escaped(text: str) -> Markup:
 
 
 def _breakable(text: str) -> Markup:
-    """Return a text, escaped, with places where a line may end in what has no blanks; they are no part of what is copied."""
+    """Return a text, escaped, with places where a line may end in what has no blanks; they are not part of what is copied."""
     return Markup("").join(_stepped(piece) if number % 2 else escape(piece) for number, piece in enumerate(_UNBROKEN.split(text)))
 
 
@@ -286,7 +292,7 @@ def _svg(chart: str) -> Markup:
 
 def _whole_svg(chart: str) -> Markup:
     """Return a chart with its own style sheet, for a place that has none of ours."""
-    # The filter marks text as safe, so it refuses whatever our own drawing did not begin.
+    # The filter marks text as safe, so it refuses text that our own drawing did not begin.
     if not chart.startswith('<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart"'):
         raise ValueError("only charts of ours are markup")
     return Markup(chart)  # noqa: S704  # every text in it is escaped by charts/svg.py
@@ -336,3 +342,26 @@ def problem_view(status: int, message: str, *, request_id: str, hint: str = "", 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "?", "!")) else ".")
+
+
+class ChartPair(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart in two widths."""
+
+    title: str
+    wide: str
+    narrow: str
+
+
+def text_cell(text: str, says: str = "", *, address: str = "", is_code: bool = False) -> Cell:
+    """Return a cell that holds a text."""
+    return Cell(text, says, link=address, is_code=is_code)
+
+
+def drawing(title: str, draw_width: Callable[[int], str]) -> ChartPair:
+    """Return a chart drawn for both widths."""
+    return ChartPair(title=title, wide=draw_width(WIDE), narrow=draw_width(NARROW))
+
+
+def chart_pair(chart: Chart) -> ChartPair:
+    """Return a chart of a section, drawn for both widths."""
+    return drawing(chart.heading, lambda width: draw(chart, width=width))

@@ -190,7 +190,7 @@ def records_view(
         ),
         summary=_summary(found, facets, page=page, pages=pages),
         run_address=place.run(run_id),
-        # The order is no filter, so clearing the filters keeps it.
+        # The order is not a filter, so clearing the filters keeps it.
         clear_address=place.records(run_id, **RecordsChoice(sort=choice.sort).query()),
         previous_address=at(min(page - 1, pages), is_there=page > 1),
         # A page beyond the end leads back to the last one.

@@ -1,4 +1,4 @@
-"""Page of one run: whether it is good enough and why, what was counted, and the evidence."""
+"""Page of one run: whether it is good enough and why, what was counted, and the artifacts."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,8 +26,7 @@ from assay.presentation.sections import (
     Table,
     Timestamp,
 )
-from assay.surfaces.pages.page_renderer import Format, PageLinks
-from assay.surfaces.pages.tables import ChartPair, chart_pair, text_cell
+from assay.surfaces.pages.page_renderer import ChartPair, Format, PageLinks, chart_pair, text_cell
 
 EXPORTED: tuple[Format, ...] = ("csv", "xlsx", "parquet", "jsonl", "json")
 """Formats that a page offers."""
@@ -208,7 +207,7 @@ def _drawings(view: RunReport) -> tuple[ChartPair, ...]:
     shown = msgspec.structs.replace(
         view,
         slices=view.slices[:MAX_DRAWN],
-        # A chart with hundreds of rows is no picture any more.
+        # A chart with hundreds of rows is not readable as a picture.
         omitted_slice_values=view.omitted_slice_values + max(len(view.slices) - MAX_DRAWN, 0),
     )
     return tuple(map(chart_pair, run_charts([shown])))

@@ -21,7 +21,7 @@ class RunsChoice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Which runs a reader wants to see, and how."""
 
     q: str = ""
-    """Found in an id, a dataset, a candidate or a judge, whatever the case."""
+    """Found in an id, a dataset, a candidate or a judge, regardless of the case."""
     state: StateChoice | None = None
     dataset: str = ""
     model: str = ""
@@ -91,7 +91,7 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     """How many there are, and how many are shown."""
     is_empty: bool
-    """True when there is no run at all, whatever is filtered."""
+    """True when there is no run at all, with or without filters."""
     live_address: str
     next_address: str
     first_address: str

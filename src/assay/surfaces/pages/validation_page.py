@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
 
 import msgspec
@@ -122,7 +122,7 @@ class RunFormQuery(_ChosenSettings, frozen=True, kw_only=True, forbid_unknown_fi
         """Those that are named."""
         return tuple(name for name in (self.judge, self.judge2, self.judge3) if name)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the settings by the names of their parameters."""
         return {setting.parameter_name: getattr(self, setting.parameter_name) for setting in _ON_FORM}
 

@@ -251,7 +251,7 @@ class Run:
             run_outside_loop(
                 lambda watch, is_stopping: api.resume(name, runs_dir=runs_dir, watch=watch, is_stopping=is_stopping), shown.watch
             )
-        # Opened anew: the folder has changed its place with the end of the run.
+        # Opened again: the folder was moved at the end of the run.
         return Run(api.RunReader(self.folders))
 
     def report(self, path: str | Path, *, records: int | None = RECORDS) -> Path:

@@ -14,12 +14,15 @@ from assay.core.judge_card import JudgeCard
 from assay.core.summary import PanelSummary, RankingSummary
 from assay.core.text import make_encodable
 from assay.presentation.comparison import (
+    CORRECTED,
     compared_datasets,
     conclusion,
     difference_table,
     flip_table,
     further_notes,
+    group_word,
     listed_records,
+    pair_table,
     suite_run_word,
     suite_word,
 )
@@ -67,9 +70,9 @@ from assay.presentation.words import (
     first_datasets,
     gate_word,
 )
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.markdown import code, inert, markdown_table, table_markdown
 from assay.surfaces.reporters.markdown import name as inline_name
-from assay.surfaces.reporters.settings import ReportSettings
 
 NAME_LIMIT = 120
 WHY_LIMIT = 240
@@ -245,11 +248,35 @@ def comparison_markdown(found: api.RunComparison, *, is_verbose: bool = False) -
         yield "\n</details>\n"
 
 
+def group_comparison_markdown(found: api.GroupComparison) -> Iterator[str]:
+    """Write the comparisons of several runs: a row for each pair."""
+    yield f"## Comparison: {inline_name(found.title)}\n\n"
+    yield from table_markdown(pair_table(found))
+    notes = dict.fromkeys([CORRECTED, *(note for pair in found.pairs for note in pair.comparison.notes), *found.skipped])
+    yield "\n"
+    yield from (f"- {inert(note)}\n" for note in notes)
+
+
 def verdict_markdown(verdict: api.GateDecision) -> Iterator[str]:
     """Write the same as a comment on a pull request."""
     against = f" against {inline_name(verdict.baseline)}" if verdict.baseline else ""
     yield f"## Gate: {gate_word(passed=verdict.passed)}\n\n{inline_name(verdict.run_id)}{against}{change_word(verdict)}\n\n"
     yield from (f"- **{finding_word(finding)}** · {inert(finding.reason)}\n" for finding in verdict.reasons)
+
+
+def group_gate_markdown(found: api.GroupDecision) -> Iterator[str]:
+    """Write the decision about a group, a row for each run, then the reasons of each."""
+    yield f"## Gate of {inline_name(found.group)}: {group_word(found)}\n\n"
+    yield "| candidate | run | gate |\n|---|---|---|\n"
+    for one in found.runs:
+        word = NO_RESULT if one.verdict is None else gate_word(passed=one.verdict.passed)
+        yield f"| {inline_name(one.candidate)} | {inline_name(one.run_id)} | {word} |\n"
+    for one in found.runs:
+        if one.verdict is not None:
+            yield "\n"
+            yield from verdict_markdown(one.verdict)
+        else:
+            yield f"\n{inline_name(one.run_id)}: {inert(one.problem)}\n"
 
 
 def suite_markdown(found: api.SuiteResult) -> Iterator[str]:
@@ -276,7 +303,7 @@ def judge_card_markdown(card: JudgeCard) -> Iterator[str]:
         (TITLES[probe.id], f"**{WORDS[probe.verdict]}**", slips_text(probe), rate_text(probe), inert(failed_text(probe)))
         for probe in card.probes
     ]
-    # Results are bold, and bold marks are no text from outside; everything else is made inert.
+    # Results are bold, and bold marks are ours; everything else is made inert.
     yield from markdown_table(("probe", "verdict", "slips", "rate", "no verdict"), rows, [False, False, True, True, True])
     yield f"\n{PROBE_NOTE}\n"
     for probe in card.probes:

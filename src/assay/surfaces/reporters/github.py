@@ -13,7 +13,7 @@ from assay.core.report import ValidationReport
 from assay.core.text import printable, printable_lines
 from assay.presentation.validation import Totals, change_line, limited, record_label
 from assay.presentation.words import counted
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 if TYPE_CHECKING:
     # `assay validate` writes annotations too, and needs none of the types of a run.

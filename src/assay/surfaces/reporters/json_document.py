@@ -6,7 +6,7 @@ from typing import Any
 from assay.core.canonical import json_text
 from assay.core.report import FixChange, ValidationReport
 from assay.presentation.validation import limited
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 _DATASET_LEVEL: dict[str, Any] = {"index": None, "record_id": None, "severity": "error"}
 

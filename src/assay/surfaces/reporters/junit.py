@@ -15,7 +15,7 @@ from assay.core.text import REPLACEMENT, printable
 from assay.presentation.decisions import CheckedRun, CiCheck, RecordCheck
 from assay.presentation.validation import change_line, contract_name, limited, place, record_label
 from assay.presentation.words import counted, metric_text
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 MESSAGE_LIMIT = 400
 ANSWER_LIMIT = 2_000

@@ -8,13 +8,13 @@ from assay.core.text import printable
 from assay.presentation.sections import Cell, Column, Table
 from assay.presentation.validation import FILE_COLUMNS, FileIssue, Totals, change_line, file_row, finding_sections, limited
 from assay.presentation.words import DASH, UNKNOWN, counted, cut, one_line
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 TEXT_LIMIT = 400
 NAME_LIMIT = 48
 """Characters of a name or an id in a table."""
 
-# An underscore inside a word is no markup, and names read better without backslashes.
+# An underscore inside a word is not markup, and names read better without backslashes.
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)")
 _BACKTICKS = re.compile("`+")
 _NOTIFYING = re.compile(r"@|[#!](?=\w)|:(?=//)|(?<=www)(?=\.)|(?<=\bgh)-(?=\d)", re.IGNORECASE)
@@ -82,7 +82,7 @@ def _cell(found: Cell, column: Column) -> str:
         # A path is shown whole; a name is cut like one in a terminal.
         return code(text) if column.limit > NAME_LIMIT else name(text)
     if column.is_number:
-        # `<1 ms` is no tag, and two amounts in dollars are no formula.
+        # `<1 ms` is not a tag, and two amounts in dollars are not a formula.
         return text.replace("<", "&lt;").replace(">", "&gt;").replace("$", "\\$")
     return " ".join(filter(None, (", ".join(map(name, found.names)), inert(text, limit=column.limit or None))))
 
@@ -105,7 +105,7 @@ def plain(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as a code span that holds in a table cell, whatever it contains."""
+    """Return text as a code span that holds in a table cell, with any content."""
     if not text:
         return ""
     # GFM ends a cell at `|` even inside a code span.

@@ -10,7 +10,7 @@ from assay.core.canonical import json_text
 from assay.core.issue import CODES, Issue
 from assay.core.report import FixChange, ValidationReport
 from assay.presentation.validation import SUGGESTIONS, limited
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FIX_RULE = "fix_applied"

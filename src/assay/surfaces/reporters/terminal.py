@@ -9,7 +9,7 @@ from rich.cells import cell_len, chop_cells
 from assay.core.text import printable, printable_id, printable_lines
 from assay.presentation.sections import MAX_TEXT, Cell, CheckLine, Column, CompactRow, Fact, FindingLine, Section, Table, TextBlock
 from assay.presentation.words import DASH, UNKNOWN
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 
 LABEL = 12
 """Columns of the labels at the left."""

@@ -26,7 +26,7 @@ from assay.presentation.validation import (
     select,
 )
 from assay.presentation.words import counted
-from assay.surfaces.reporters.settings import ReportSettings
+from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import Paint, hanging, painter
 
 LEAD = 0.6

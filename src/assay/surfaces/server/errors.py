@@ -91,7 +91,7 @@ PAGE_HEADERS = {
 """Headers of every page: it may load what this server serves, and nothing else."""
 
 AnyRequest = Request[Any, Any, Any]
-"""A request whatever its user and state, whose types Litestar leaves open."""
+"""A request with any user and state, whose types Litestar leaves open."""
 
 log = logging.getLogger("assay.server")
 
@@ -125,7 +125,7 @@ class RenderedError(msgspec.Struct, frozen=True):
 def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, headers: Mapping[str, str]) -> RenderedError:
     """Render an error as the envelope, or as a page for a browser."""
     path = scope["path"]
-    # Below /v1/ the answer is always JSON, whatever the client accepts.
+    # Below /v1/ the answer is always JSON, regardless of what the client accepts.
     if "text/html" not in headers.get("accept", "") or path.startswith("/v1/"):
         body = envelope(refusal.status, refusal.message, request_id=request_id, details=refusal.details)
         return RenderedError(body, {"content-type": "application/json", **refusal.headers})
@@ -134,7 +134,7 @@ def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, heade
     # Only a path of this server: an address from a form could otherwise lead anywhere after signing in.
     target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
     hint = str(details.get("hint", ""))
-    # A browser's user is told what to do; a program gets the precise reason.
+    # A browser's user gets advice; a program gets the precise reason.
     message = "This server needs an API key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     caller: Caller | None = scope.get("state", {}).get("caller")

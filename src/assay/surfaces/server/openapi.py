@@ -58,7 +58,7 @@ SpecObject = JsonObject
 
 def openapi(app: Litestar) -> dict[str, object]:
     """Build the document of an application's addresses."""
-    # Sorted, so that the document is the same whatever order the routes were registered in.
+    # Sorted, so that the document is the same in any order of registration.
     operations = sorted(_operations(app), key=lambda entry: (entry[0], entry[1]))
     # All structs that any address names; the rest of the components follows from them.
     kinds = {kind for _, _, handler in operations for kind in (handler.opt["query"], handler.opt["answer"]) if _is_struct(kind)}
@@ -296,5 +296,5 @@ def _range(schema: Mapping[str, object]) -> str:
 def _default(schema: Mapping[str, object]) -> str:
     """Format the default of a parameter."""
     default = schema.get("default")
-    # False is shown, None is not: it is no default that a client could send.
+    # False is shown, None is not: it is not a default that a client could send.
     return "" if default in (None, (), []) else f"; `{default}` by default"

@@ -9,7 +9,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from assay.surfaces.server.errors import RETRY_SECONDS, whole_answer
 from assay.surfaces.server.settings import ServerSettings
 
-MOST_HEADERS = 100
+MAX_HEADERS = 100
 HEADER_BYTES = 32 << 10
 TARGET_BYTES = 8 << 10
 METHOD_BYTES = 32
@@ -196,8 +196,8 @@ class _UnambiguousParser(h11.Connection):
         names = [name for name, _ in request.headers]
         # h11 limits the bytes of a head only while it is incomplete; a head that arrives in one piece is not
         # limited.
-        if len(names) > MOST_HEADERS or sum(len(name) + len(value) for name, value in request.headers) > HEADER_BYTES:
-            raise self._refused(431, f"a request has at most {MOST_HEADERS} headers of {HEADER_BYTES:,} bytes together")
+        if len(names) > MAX_HEADERS or sum(len(name) + len(value) for name, value in request.headers) > HEADER_BYTES:
+            raise self._refused(431, f"a request has at most {MAX_HEADERS} headers of {HEADER_BYTES:,} bytes together")
         # h11 takes any version number; uvicorn answers HTTP/1.0 and 1.1.
         if request.http_version not in (b"1.0", b"1.1") or len(request.method) > METHOD_BYTES:
             raise self._refused(400, _REASONS[400])

@@ -66,11 +66,11 @@ class SubmitQuery(_SubmittedSettings, frozen=True, kw_only=True, forbid_unknown_
 
     if TYPE_CHECKING:
 
-        def __init__(self, **given: Any) -> None: ...
+        def __init__(self, **given: object) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the settings by their names in a request."""
         values = ((setting, getattr(self, setting.parameter_name)) for setting in SUBMITTED)
         given = [(one, value) for one, value in values if value is not None]

@@ -72,7 +72,7 @@ def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
 
 
 def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
-    # `interrupted` is no state of the ledger but of the process that is missing, in any state.
+    # `interrupted` is not a state of the ledger but of the process that is missing, in any state.
     state = run.standing if query.state == "interrupted" else run.state
     pairs = ((query.state, state), (query.dataset, run.dataset), (query.model, run.candidate))
     return all(wanted is None or wanted == found for wanted, found in pairs)
@@ -87,7 +87,7 @@ def show_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
 
 @post("/v1/runs/{run_id:str}/cancel", status_code=200, sync_to_thread=True, query=NoQuery, answer=RunStatus, errors=(404, 409))
 def cancel_run(request: AnyRequest, run_id: FromPath[str]) -> BytesResponse:
-    """End a run for good; what is finished stays, and the evidence is sealed."""
+    """End a run for good; finished records stay, and the artifacts are sealed."""
     read_query(request, NoQuery)
     server, caller = server_of(request), caller_of(request)
     # In the audit log before anything changes, and only where something does.
@@ -217,7 +217,7 @@ async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *,
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0
             yield _event(view)
-        # With a problem nothing will change until a user does something; the client is told and can follow again.
+        # With a problem nothing will change until a user does something; the client gets an event and can follow again.
         if view.completed_at or view.problem:
             return
         quiet += POLL_SECONDS
@@ -278,7 +278,7 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> BytesResponse
     if name not in STATIC_NAMES:
         raise HttpError(404, "no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
-    # A page from before an update asks for another hash, and must not be told to keep what it gets.
+    # A page from before an update asks for another hash, and must not cache what it gets.
     is_this_one = PLACE.static(name).endswith(f"?v={request.query_params.get('v', '')}")
     headers = {"Cache-Control": "public, max-age=31536000, immutable" if is_this_one else "no-cache"}
     return Response(static(name).encode(), media_type=media_type, headers=headers)
@@ -299,7 +299,7 @@ def runs_page(request: AnyRequest) -> BytesResponse:
 async def live_runs(request: AnyRequest) -> Stream:
     """Stream the rows of unfinished runs when they change."""
     choice, server, caller = read_choice(request, LiveChoice), server_of(request), caller_of(request)
-    # Before the answer begins: whatever starts once a page has it is news.
+    # Before the answer begins: what starts after a page has it is news.
     listings, unfinished = await asyncio.to_thread(_listed, server, caller), choice.unfinished.split(",")
     known = {
         # None differs from every listing, so rows that were unfinished are sent again at once.
@@ -336,7 +336,7 @@ async def _row_events(
         if news not in (0, sent):
             sent = news
             yield part_event(_RowsPart(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
-        # Rows that the page does not show are never sent; it can only be told how many there are.
+        # Rows that the page does not show are never sent; it only gets their number.
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
 
 
@@ -378,7 +378,7 @@ class RunPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def _run_page(request: AnyRequest, run: api.RunReader, *, is_verified: bool) -> BytesResponse:
     view, server = sketch_of(run), server_of(request)
-    # The page is about this folder, whatever run its manifest names: a copy is not to be taken for what it was copied from.
+    # The page is about this folder, not about the run that its manifest names, which differs in a copy.
     view = msgspec.structs.replace(view, result=msgspec.structs.replace(view.result, run_id=run.folders.run_id))
     is_finished = view.result.is_finished
     # Raises where the artifacts are on another machine, with words on what to do.
@@ -405,7 +405,7 @@ async def _progress_events(server: Server, run_id: str, *, caller: Caller, reade
     while not server.queue.is_stopping:
         # In a thread, as every look at a ledger.
         mark = await asyncio.to_thread(server.mark, run_id)
-        # Rendered again only if something changed, whatever the number of followers.
+        # Rendered again only if something changed, regardless of the number of followers.
         if not mark or mark != marked:
             event = await asyncio.to_thread(
                 server.read_run, run_id, caller, lambda run: _progress_event(server, run, reader=reader)

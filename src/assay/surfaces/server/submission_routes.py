@@ -169,7 +169,7 @@ class PendingUpload:
                 # As many as the first answer had: a client must not see more for repeating.
                 first.run_id,
                 self._caller,
-                lambda run: list(islice(api.record_errors(run), api.MOST_ERRORS)),
+                lambda run: list(islice(api.record_errors(run), api.MAX_ERRORS)),
             )
         except RunNotFound:
             # Its artifacts are on another machine.

@@ -28,7 +28,7 @@ _GZIP = 31
 _GZIP_MAGIC = b"\x1f\x8b"
 _BITE = 16 << 10
 """Compressed bytes per step: the bytes after the end of a stream are copied, once for each stream."""
-MOST_STREAMS = 10_000
+MAX_STREAMS = 10_000
 """Maximum concatenated gzip streams; empty ones cost time and count for nothing."""
 
 
@@ -74,7 +74,7 @@ class _SpoolFile:
         self._unpacker = zlib.decompressobj(_GZIP) if is_gzip else None
         self._is_cut = False
         self._first = b""
-        # O_NOFOLLOW and O_EXCL: the file is a new one in this folder, whatever was there.
+        # O_NOFOLLOW and O_EXCL: the file is a new one in this folder, even if one was there.
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def write(self, block: bytes) -> None:
@@ -104,8 +104,8 @@ class _SpoolFile:
                 bite = self._unpacker.unused_data
                 self._unpacker = zlib.decompressobj(_GZIP)
                 self._streams += 1
-                if self._streams > MOST_STREAMS:
-                    raise HttpError(400, f"the body has more than {MOST_STREAMS:,} gzip streams")
+                if self._streams > MAX_STREAMS:
+                    raise HttpError(400, f"the body has more than {MAX_STREAMS:,} gzip streams")
 
     def _keep(self, block: bytes) -> None:
         self._size += len(block)

@@ -1,11 +1,28 @@
-"""Results of probing the models of a run: what one request with the run's own parameters showed."""
+"""Checks before a run: what the installation and its environment have, and what one request to each model showed."""
 
 from typing import Literal
 
 import msgspec
 
-from assay.core.doctor import Standing
 from assay.core.model_call import Adjustment
+
+CheckStanding = Literal["ok", "note", "problem"]
+"""`note` is information and breaks nothing; a `problem` must be fixed."""
+
+
+class DoctorCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one check."""
+
+    area: str
+    """Area of the check: `environment`, `extras`, `keys`, `runs`, `network`, `providers`, `terminal`."""
+    name: str
+    standing: CheckStanding = "ok"
+    # The report is often pasted into an issue tracker, which is why no part of a key may be in it.
+    says: str = ""
+    """Finding; never a key, nor a part of one."""
+    hint: str = ""
+    """Advice; empty if nothing is to be done."""
+
 
 ProbeSubject = Literal["reachable", "key", "model", "parameters", "schema", "reply", "tokens", "price", "retirement"]
 ProbeRole = Literal["candidate", "judge"]
@@ -15,7 +32,7 @@ class ProbeCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one check of a model."""
 
     subject: ProbeSubject
-    standing: Standing = "ok"
+    standing: CheckStanding = "ok"
     says: str = ""
     """Finding; never a key, nor a part of one."""
     hint: str = ""
@@ -29,6 +46,8 @@ class ShownExchange(msgspec.Struct, frozen=True, kw_only=True):
     reply: str
     read: dict[str, str] = {}
     """Values by the names that the run file gives them, such as `answer` and `usage`."""
+    usage_problem: str = ""
+    """Why no count of tokens was found, where the run file has paths of some."""
 
 
 class ModelProbe(msgspec.Struct, frozen=True, kw_only=True):
