@@ -201,6 +201,12 @@ class ImportState:
         self.absences: list[ImportAbsence] = []
         self.incomplete: list[str] = []
         """Missing parts of files that the other tool has not finished, one sentence each."""
+        self.models: dict[str, None] = {}
+        """Models that the other tool would ask, as `provider/model`."""
+        self.judges: dict[str, None] = {}
+        """Models that it would ask as judges."""
+        self.pass_shares: Counter[float | None] = Counter()
+        """Score from which a question's answer passes, and how many questions have it; None where all demands have to be met."""
         self._versions: dict[str, None] = {}
         self._times: dict[str, None] = {}
         self._parameters: dict[str, dict[str, object]] = {}

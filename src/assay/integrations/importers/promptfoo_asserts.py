@@ -10,12 +10,17 @@ import re2  # type: ignore[import-untyped]  # the package has no stubs
 
 from assay.datasets.converters.rows import Row
 from assay.datasets.imports.items import ImportState
+from assay.datasets.parsing.checks import depth_of
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.integrations.importers.code_checks import CodeRefused, javascript_checks, json_path, python_checks
 from assay.integrations.importers.json_values import mapping, number, sequence
 from assay.integrations.importers.nunjucks import TemplateRefused, dumped, render, shown
 from assay.integrations.importers.promptfoo_files import ConfigFiles, FileUnread, is_code, is_file
 
+MAX_VALUE_DEPTH = 2
+"""Levels of lists and objects in the value of a check, which is three levels deep in metadata of at most five."""
+MAX_CHECKS_BYTES = 6_000
+"""JSON of all checks of a record: batch_v1 limits its metadata to 8 KB."""
 MAX_CONTEXT = 20_000
 """Characters of a context that is quoted in a criterion."""
 _SET = "assert-set"
@@ -95,6 +100,10 @@ class Requirements:
         is_reference = len(self.answers) == 1 and not self.criteria and not self.answers[0][2]
         titles = [] if is_reference else [{"title": title, **weight} for _, title, weight in self.answers]
         rubric = [{"id": f"assert-{number}", **one} for number, one in enumerate([*titles, *self.criteria], 1)]
+        while len(msgspec.json.encode(self.checks)) > MAX_CHECKS_BYTES:
+            largest = max(self.checks, key=lambda check: len(msgspec.json.encode(check)))
+            self.checks.remove(largest)
+            self.reading.leave_out(f"check {largest['type']}, which is too large for metadata")
         return AnswerRequirements(self.answers[0][0] if is_reference else [], rubric, self.checks)
 
 
@@ -249,6 +258,8 @@ def _equals(assertion: Assertion) -> Found:
     if assertion.value is None or assertion.value == "":
         raise NotConverted("assert equals without a value")
     value = assertion.value
+    if isinstance(value, dict | list) and depth_of(value, MAX_VALUE_DEPTH) > MAX_VALUE_DEPTH:
+        return _checked(assertion, type="json-schema", schema=dumped({"const": value}))
     # promptfoo compares everything but objects as text.
     return _checked(assertion, type="equals", value=value if isinstance(value, str | dict | list) else shown(value))
 
@@ -299,7 +310,8 @@ def _json(*, extract: bool = False) -> Callable[[Assertion], Found]:
             return _checked(assertion, type="is-json", **within)
         if not isinstance(schema, dict) or _refers_outside(schema):
             raise NotConverted(f"assert {assertion.type} with a schema that cannot be read")
-        return _checked(assertion, type="json-schema", schema=schema, **within)
+        # As text, since batch_v1 limits how deep metadata is nested.
+        return _checked(assertion, type="json-schema", schema=dumped(schema), **within)
 
     return convert
 

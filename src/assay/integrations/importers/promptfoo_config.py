@@ -11,6 +11,7 @@ from assay.integrations.importers.json_values import mapping, number, sequence
 from assay.integrations.importers.messages import ImportedPrompt, asked
 from assay.integrations.importers.promptfoo_asserts import AnswerRequirements, demands
 from assay.integrations.importers.promptfoo_files import ConfigFiles
+from assay.integrations.importers.promptfoo_models import note_models
 from assay.integrations.importers.promptfoo_prompts import (
     PromptReader,
     PromptTemplate,
@@ -19,7 +20,7 @@ from assay.integrations.importers.promptfoo_prompts import (
     resolved_variables,
 )
 from assay.integrations.importers.promptfoo_references import ReferenceResolver
-from assay.integrations.importers.promptfoo_tests import ConfigTest, TestReader, combinations
+from assay.integrations.importers.promptfoo_tests import ConfigTest, ConfigTestReader, combinations
 
 _READ = frozenset(
     {"prompts", "tests", "scenarios", "defaultTest", "description", "assertionTemplates", "$schema", "commandLineOptions"}
@@ -64,7 +65,7 @@ class _ConfigReader:
         self._files = files
         self._reading = reading
         self._prompts = PromptReader(files, reading)
-        self._tests = TestReader(files, reading)
+        self._tests = ConfigTestReader(files, reading)
 
     def read(self, config: Row) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
         """Yield the questions; a config without any is an absence, with its reason."""
@@ -76,6 +77,7 @@ class _ConfigReader:
             self._reading.note_absence(self._source, f"is a red-team config: {attack}", hint=hint)
             return
         self._count_rest(config, attack=attack)
+        note_models(config, self._reading)
         shared = self._tests.shared(config.get("defaultTest"))
         self._count_members(shared, "defaultTest")
         prompts = list(self._prompts.read(config.get("prompts", _DEFAULT_PROMPT)))
@@ -117,7 +119,7 @@ class _ConfigReader:
         self, prompts: list[PromptTemplate], test: ConfigTest, *, dataset: str, line: int
     ) -> Iterator[tuple[ImportedItem, ImportSource, int]]:
         self._count_members(test.test, "test")
-        self._reading.leave_out("threshold of a test", int(test.threshold is not None))
+        threshold = number(test.threshold)
         chosen = [prompt for prompt in prompts if prompt.is_allowed(test.test.get("prompts"))]
         if not chosen:
             self._source.tally.note("left_out", f"test {line}: none of the prompts that it lists is there")
@@ -129,6 +131,7 @@ class _ConfigReader:
             variables = resolved_variables(values)
             known = {name: value for name, value in variables.items() if not isinstance(value, UnreadValue)}
             demanded = demands(test.asserted, known, self._reading, files=self._files)
+            self._reading.pass_shares[None if threshold is None else min(1.0, max(0.0, threshold))] += len(chosen)
             for prompt in chosen:
                 try:
                     filled = filled_prompt(f"{prefix}{prompt.text}{suffix}", variables, self._reading)

@@ -22,9 +22,6 @@ _DATA = frozenset({".json", ".jsonl", ".yaml", ".yml"})
 _EXPECTED = "__expected"
 _METADATA = "__metadata:"
 _CONFIG_COLUMN = re.compile(r"__config:__expected(?P<place>[1-9]\d*)?:threshold")
-_TYPED = re.compile(
-    r"(?P<type>(?:not-)?[a-z][a-z0-9]*(?:[-:][a-z0-9]+)*?)(?:\((?P<threshold>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?", re.DOTALL
-)
 _OF_TEST = frozenset({"vars", "assert", "description", "metadata", "options", "threshold", "provider", "providers", "prompts"})
 _ELSEWHERE = re.compile(r"(?:huggingface|https?|az|s3|gs)://", re.IGNORECASE)
 _THRESHOLDS = frozenset(
@@ -83,10 +80,8 @@ def test_metadata(test: Row, variables: Mapping[str, object]) -> Row:
     return {**mapping(test.get("metadata")), **named, **({"vars": known} if known else {})}
 
 
-class TestReader:
+class ConfigTestReader:
     """Reads the tests of a config."""
-
-    __test__ = False
 
     def __init__(self, files: ConfigFiles, reading: ImportState) -> None:
         self._files = files
@@ -258,7 +253,7 @@ def parse_expected(text: str) -> Row:
         return {"type": "python" if ".py" in text else "javascript", "value": text}
     match = _TYPED.fullmatch(text)
     # A lower-case word without a value is an answer, unless it is a type that needs none.
-    if match is None or not (is_known_type(match["type"]) and (match["value"] is not None or match["type"] in _VALUELESS)):
+    if match is None or (match["value"] is None and match["type"] not in _VALUELESS):
         return {"type": "equals", "value": text}
     threshold = float(match["threshold"]) if match["threshold"] else _default_threshold(match["type"].removeprefix("not-"))
     value = (match["value"] or "").strip()
@@ -364,6 +359,13 @@ _VALUELESS = frozenset(
         "latency",
         "cost",
     }
+)
+
+
+_TYPED = re.compile(
+    rf"(?P<type>(?:not-)?(?:{'|'.join(sorted(_TYPES, key=len, reverse=True))}))"
+    r"(?:\((?P<threshold>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?",
+    re.DOTALL,
 )
 
 
