@@ -4,11 +4,11 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from assay.core import settings
+from assay.core import checks, settings
 from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
 from assay.engine.planning.request import run_file_schema
@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "docs" / "images" / "house.svg"
 SCHEMA = ROOT / "src" / "assay" / "schemas" / "run_file.schema.json"
 PAGE = ROOT / "docs" / "reference" / "run-file.md"
+CHECKS_PAGE = ROOT / "docs" / "reference" / "checks.md"
 PROVIDERS_PAGE = ROOT / "docs" / "reference" / "providers.md"
 KEYWORDS = ROOT / "src" / "assay" / "core" / "setting_keywords.py"
 COMMANDS = ROOT / "docs" / "reference" / "run.md"
@@ -30,7 +31,10 @@ _TABLE = re.compile(r"(?P<mark><!-- (?P<what>[\w ]+) -->\n\n)(?:\|.*\n)+")
 def generated() -> dict[Path, str]:
     """What the files ought to hold."""
     schema = msgspec.to_builtins(run_file_schema())
-    tables = {f"keys of {name}": _keys(name, component) for name, component in schema["$defs"].items()}
+    types = {kind.__name__: kind for kind in get_args(checks.Check)}
+    tables = {f"keys of {name}": _keys(name, component) for name, component in schema["$defs"].items() if name not in types}
+    tables["types of checks"] = _check_types(schema["$defs"], types)
+    tables["keys of all checks"] = _shared_keys(schema["$defs"]["IsJsonCheck"])
     tables["kinds of providers"] = _kinds()
     tables["settings given elsewhere"] = _given_elsewhere()
     tables["addresses of providers"] = _addresses()
@@ -38,6 +42,7 @@ def generated() -> dict[Path, str]:
     return {
         SCHEMA: json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n",
         PAGE: current(_with_tables(PAGE, tables)),
+        CHECKS_PAGE: current(_with_tables(CHECKS_PAGE, tables)),
         PROVIDERS_PAGE: current(_with_tables(PROVIDERS_PAGE, tables)),
         COMMANDS: current(commands),
         HOUSE: house_svg(),
@@ -52,12 +57,39 @@ def _with_tables(page: Path, tables: dict[str, Iterator[str]]) -> str:
 
 def _keys(name: str, component: dict[str, Any]) -> Iterator[str]:
     """The keys of a section, its own before those that it shares with a part of the plan."""
-    own = getattr(settings, name).__annotations__
+    own = getattr(settings, name, getattr(checks, name, None)).__annotations__
     yield "| key | what it says | default |"
     yield "|---|---|---|"
     for key, member in sorted(component["properties"].items(), key=lambda entry: entry[0].removeprefix("$") not in own):
         if not member.get("deprecated"):
             yield f"| `{key}` | {member['description']} | {_default(member, is_required=key in component['required'])} |"
+
+
+_SHARED = ("name", "type", "weight", "expected")
+"""Keys that all checks have."""
+
+
+def _check_types(sections: dict[str, Any], types: dict[str, Any]) -> Iterator[str]:
+    """A row for each key of a type of check, and one for a type without any."""
+    yield "| type | passes where | key | what it says | default |"
+    yield "|---|---|---|---|---|"
+    for name, kind in types.items():
+        head = f"**`{kind.__struct_config__.tag}`** | {str(kind.__doc__).strip().rstrip('.')}"
+        members = {key: member for key, member in sections[name]["properties"].items() if key not in _SHARED}
+        if not members:
+            yield f"| {head} | | | |"
+        for key, member in members.items():
+            required = key in sections[name].get("required", ())
+            yield f"| {head} | `{key}` | {member['description']} | {_default(member, is_required=required)} |"
+            head = " | "
+
+
+def _shared_keys(section: dict[str, Any]) -> Iterator[str]:
+    yield "| key | what it says | default |"
+    yield "|---|---|---|"
+    for key in _SHARED:
+        member = section["properties"][key]
+        yield f"| `{key}` | {member['description']} | {_default(member, is_required=key == 'type')} |"
 
 
 def _default(member: dict[str, Any], *, is_required: bool) -> str:

@@ -22,7 +22,7 @@ from assay.grading import (
 from tests.engine.run_settings import mcq_row, write_rows
 from tests.grading.driving import SETTINGS, Driven, drive, golden_case, judged, mcq_case, reference_case, rubric_case
 from tests.grading.test_pairwise import fair, pair
-from tests.grading.test_reference import TRAVEL, turns
+from tests.grading.test_trajectory import TRAVEL, turns
 
 MET = '{"criteria_met": true, "explanation": "It does."}'
 TENTHS = '{"score": 0.8, "justification": "Nearly."}'
@@ -45,7 +45,7 @@ def driven_log(driven: Driven, answering: Any) -> dict[str, str]:
 
 def test_every_kind_has_its_row() -> None:
     assert tuple(GRADING_METHODS) == get_args(MethodKind)
-    assert [*OURS, "plugin"] == list(GRADING_METHODS)
+    assert [*OURS, "plugin", "checks"] == list(GRADING_METHODS)
 
 
 @pytest.mark.parametrize("kind", OURS)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.core.artifact_lines import CheckLine
 from assay.core.runs import RunCounts
 from assay.metrics.summary import RecordFacts
 from tests.metrics.documents import summarize, summarize_slices
@@ -273,3 +274,58 @@ def test_the_interval_of_a_mean_from_0_to_1_is_that_of_the_score() -> None:
     facts = [RecordFacts(n, "evaluated", n / 8, n / 8, "0-1", passed=True) for n in range(9)]
     summary = summarize(facts)
     assert summary["raw_score_mean_interval"] == summary["score_mean_interval"]
+
+
+def checked(*results: tuple[str, bool | None, float | None], **more: object) -> RecordFacts:
+    lines = tuple(CheckLine(name=name, type="equals", passed=passed, score=score, reason="r") for name, passed, score in results)
+    return graded(5, checks=lines, **more)
+
+
+CHECKED = [
+    checked(("exact", True, 1.0), ("kin", True, 0.75), slices={"tags": ("a",)}, cluster="x"),
+    checked(("exact", False, 0.0), ("kin", False, 0.25), slices={"tags": ("a", "b")}, cluster="x"),
+    checked(("exact", None, None), slices={"tags": ("b",)}, cluster="y"),
+    checked(("kin", True, 1.0), slices={"tags": ("b",)}, cluster="z"),
+    without_score("timeout", error_code="timeout"),
+]
+
+
+def test_a_slice_lists_only_the_checks_of_its_records() -> None:
+    records = [checked(("exact", True, 1.0), slices={"tags": ("a",)}), checked(("kin", True, 1.0), slices={"tags": ("b",)})]
+    values = summarize_slices(records)["slices"]["tags"]["values"]
+    assert {part["value"]: list(part["checks"]) for part in values} == {"a": ["exact"], "b": ["kin"]}
+
+
+def test_each_check_has_its_rate_over_the_records_that_have_a_result_of_it() -> None:
+    checks = summarize(CHECKED)["checks"]
+    assert list(checks) == ["exact", "kin"]
+    exact, kin = checks["exact"], checks["kin"]
+    assert (exact["n"], exact["n_unknown"], exact["pass_count"], exact["pass_rate"]) == (2, 1, 1, 0.5)
+    low, high = import_module("statsmodels.stats.proportion").proportion_confint(1, 2, method="wilson")
+    assert (exact["pass_rate_interval"]["low"], exact["pass_rate_interval"]["high"]) == (pytest.approx(low), pytest.approx(high))
+    assert exact["pass_rate_cluster_interval"] is None
+    assert (kin["n"], kin["pass_rate"], kin["score_mean"]) == (3, 2 / 3, 2 / 3)
+    assert kin["pass_rate_cluster_interval"]["n"] == 2
+
+
+def test_checks_are_in_every_slice_that_has_results_of_them() -> None:
+    values = {one["value"]: one["checks"] for one in summarize_slices(CHECKED)["slices"]["tags"]["values"]}
+    assert {value: {name: check["n"] for name, check in checks.items()} for value, checks in values.items()} == {
+        "a": {"exact": 2, "kin": 2},
+        "b": {"exact": 1, "kin": 2},
+    }
+
+
+def test_a_sum_of_tokens_is_a_whole_number_and_one_of_dollars_is_not() -> None:
+    found = summarize(MIXED)
+    assert json.dumps([found["tokens"]["total"]["sum"], found["cost_usd"]["sum"]]) == "[40, 0.5]"
+
+
+def test_a_run_without_checks_has_no_figures_of_them() -> None:
+    assert "checks" not in summarize(MIXED)
+
+
+def test_answers_to_one_record_count_as_one_for_a_check() -> None:
+    facts = [checked(("exact", number < 3, float(number < 3)), record_id=str(number // 2), is_repeated=True) for number in range(6)]
+    interval = summarize(facts, repeat=2)["checks"]["exact"]["pass_rate_interval"]
+    assert (interval["method"], interval["n"]) == ("wilson_cluster", 3)

@@ -3,8 +3,10 @@
 import json
 
 from assay.core.model_call import ModelFailure, Reply
-from tests.models.asking import SCHEMA
-from tests.models.vendor_replies import conversed, judged, read, sent
+from assay.core.settings import ModelParameters
+from assay.testing import StubProvider, StubReply
+from tests.models.asking import SCHEMA, plan_of, provider_of
+from tests.models.vendor_replies import conversed, judged, negotiated, read, sent
 
 
 def test_bedrock_has_the_model_in_its_path() -> None:
@@ -20,6 +22,23 @@ def test_bedrock_has_the_model_in_its_path() -> None:
             "reasoning_effort": "low",
         },
     }
+
+
+def test_a_rejected_member_of_a_container_is_left_out_alone() -> None:
+    own = {
+        "inferenceConfig": {"stopSequences": ["END"]},
+        "additionalModelRequestFields": {"top_k": 5},
+        "serviceTier": {"type": "flex"},
+    }
+    refusal = {"message": "This model doesn't support the stopSequences field. Remove stopSequences and try again."}
+    with StubProvider([StubReply(status=400, body=refusal), StubReply(body=conversed({"text": "4"}))]) as stub:
+        parameters = ModelParameters(temperature=0.5, extra_body=own)
+        negotiated(plan_of(provider_of("bedrock", stub.base_url.removesuffix("/v1")), parameters=parameters), attempts=2)
+    first, second = (request.body for request in stub.requests)
+    assert first["inferenceConfig"] == {"temperature": 0.5, "stopSequences": ["END"]}
+    assert second["inferenceConfig"] == {"temperature": 0.5}
+    for name in ("additionalModelRequestFields", "serviceTier"):
+        assert first[name] == second[name] == own[name]
 
 
 def test_bedrock_gets_a_schema_as_a_text() -> None:

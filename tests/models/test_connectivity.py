@@ -84,3 +84,16 @@ def test_an_endpoint_without_a_list_of_models_is_only_connected_to() -> None:
     assert (found.problem, stub.requests) == ("", [])
     gone = asyncio.run(ask_for_models(provider_of("http", f"{stub.base_url}/ask", **settings), environ={}))
     assert "cannot be reached at 127.0.0.1" in gone.problem
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}},
+        {"code": "Client specified an invalid argument", "error": "Incorrect API key provided: xai-1."},
+    ],
+)
+def test_a_key_that_is_refused_with_a_status_400_is_refused(body: dict[str, Any]) -> None:
+    with vendor(lambda _: Said(body, status=400)) as (url, _):
+        found = asyncio.run(ask_for_models(provider_of("openai", url, key_variable="TEST_KEY"), environ=ENVIRON))
+    assert found.problem == "the key is refused (HTTP 400)"

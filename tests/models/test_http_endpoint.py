@@ -177,13 +177,28 @@ def test_a_wrong_path_is_explained_by_the_structure_of_the_reply() -> None:
     )
 
 
-def test_a_wrong_path_of_usage_is_explained_too() -> None:
-    failure = failed([{"answer": "4", "usage": {"in": 1}}], usage=UsagePaths(input_tokens="$.use.in", output_tokens="$.use.out"))
-    assert failure.code == "unexpected_reply"
-    assert "has no usage at $.use.in and $.use.out; it has {answer: text, usage: {in: number}}" in failure.message
+def test_a_wrong_path_of_usage_costs_no_answer() -> None:
+    reply, _ = talk([{"answer": "4", "usage": {"in": 1}}], usage=UsagePaths(input_tokens="$.use.in"))
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.usage) == ("4", Usage())
 
 
-def test_steps_and_usage_may_be_missing_after_a_reply_that_had_them() -> None:
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"input_tokens": 9, "output_tokens": 2},
+        {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11},
+        {"inputTokens": 9, "outputTokens": 2, "cached": True},
+        {"promptTokenCount": 9, "candidatesTokenCount": 2},
+    ],
+)
+def test_usage_may_be_one_path_of_an_object_with_usual_names(counts: dict[str, Any]) -> None:
+    reply, _ = talk([{"answer": "4", "usage": counts}], usage="$.usage")
+    assert isinstance(reply, Reply)
+    assert reply.usage == Usage(9, 2, 11)
+
+
+def test_steps_may_be_missing_after_a_reply_that_had_some() -> None:
     bodies = [{"answer": "4", "steps": [1], "in": 3}, {"answer": "5"}]
     with StubProvider([StubReply(body=body) for body in bodies]) as stub:
         plan = plan_of(endpoint(stub.base_url, steps="$.steps", usage=UsagePaths(input_tokens="$.in")))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.core.model_call import Adjustment, ModelFailure
@@ -182,6 +183,21 @@ def test_strict_parameters_allow_another_name_of_the_same_limit() -> None:
     negotiator.is_strict = True
     refusal = error("Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.", "max_tokens")
     assert rejected(negotiator, refusal).is_negotiable
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("Invalid JSON payload received. Unknown name \"topK\" at 'generation_config': Cannot find field.", "topK"),
+        ("stop sequences are not supported by this model", "stopSequences"),
+        ("generation_config.media_resolution is not supported", "mediaResolution"),
+    ],
+)
+def test_a_rejection_names_a_member_of_a_container_with_or_without_it(message: str, name: str) -> None:
+    config = {"topK": 5, "stopSequences": ["END"], "mediaResolution": "LOW"}
+    dialect = msgspec.structs.replace(CHAT, containers=("generationConfig",))
+    failure = rejected(Negotiator(ModelParameters(extra_body={"generationConfig": config}), dialect), error(message))
+    assert [adjustment.parameter for adjustment in failure.adjustments] == [f"generationConfig.{name}"]
 
 
 OWN = ModelParameters(extra_body={"provider": {"order": ["x"]}, "stop": ["END"], "top_k": 5})

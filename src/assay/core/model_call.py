@@ -108,6 +108,15 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The turn as the provider sent it, if it calls tools: thoughts and signatures have to be sent back unchanged."""
 
 
+CANDIDATE_CALL = "candidate"
+"""Id of the first call of a record's candidate; further ones, with the outputs of its tools, are `candidate:step-2` and so on."""
+
+
+def is_candidate_call(call_id: str) -> bool:
+    """Return whether a call is one of the candidate's."""
+    return call_id == CANDIDATE_CALL or call_id.startswith(f"{CANDIDATE_CALL}:step-")
+
+
 TOOL_CALL_ONLY = "the reply holds tool calls and no text"
 
 
@@ -119,6 +128,15 @@ def unwanted_calls(request: ModelRequest, reply: Reply) -> "ModelFailure | None"
     return ModelFailure(
         "tool_call_only", f"{TOOL_CALL_ONLY} (it calls {names[:200]})", http_status=200, request_id=reply.request_id
     )
+
+
+class MeasuredReply(Reply, frozen=True, kw_only=True):
+    """A reply with what its call took, for graders; never stored."""
+
+    latency_ms: float | None = None
+    """None for a reply without a call of its own, and for one of a batch."""
+    cost: float | None = None
+    """US dollars; None where the price is not known."""
 
 
 class FailedReply(Reply, frozen=True, kw_only=True):
@@ -133,6 +151,10 @@ class FailedReply(Reply, frozen=True, kw_only=True):
 def failure_words(code: str, message: str, *, attempts: int) -> str:
     """Describe a call that failed for good: `timeout after 3 attempts: no whole answer within 60 s`."""
     return f"{code}{f' after {attempts} attempts' if attempts > 1 else ''}: {message}"
+
+
+OMITTED = "omitted"
+"""Value of an adjustment that leaves its parameter out."""
 
 
 class Adjustment(msgspec.Struct, frozen=True):
@@ -152,7 +174,7 @@ class Adjustment(msgspec.Struct, frozen=True):
         """False when the same value is sent in another way: under another name, or in another form or role."""
         if self.parameter in ("system", "reply_format"):
             return False
-        return self.parameter != "max_tokens" or self.value == "omitted" or self.value.isdecimal()
+        return self.parameter != "max_tokens" or self.value == OMITTED or self.value.isdecimal()
 
 
 class ModelFailure(ReportedFailure):

@@ -217,7 +217,7 @@ class _HeldValues:
             self._note(type(value).__name__, repr(value))
             return
         if id(value) in self._seen:
-            # By its number: cycles end, and shared values are told from equal copies without their addresses.
+            # By its number: cycles end, and shared values are distinguished from equal copies without their addresses.
             self._note("again", str(self._seen[id(value)][0]))
             return
         if len(self._seen) >= MAX_VALUES or path.count(".") + path.count("[") > MAX_LEVELS:

@@ -23,12 +23,22 @@ class SettingKeywords(TypedDict, total=False):
     grader: str | Callable[..., Any] | None
     """Custom grader of every record: the name of a plugin, `module:function` or `file.py:function`."""
 
+    checks: Sequence[Mapping[str, Any]] | None
+    """Checks of every answer, which no model is called for: in addition to a judge, or instead of one. Records may have checks of
+    their own in `metadata.checks`.
+    """
+
     policy: str | Callable[..., Any] | None
     """Custom policy, which builds the candidates' messages and may grade too; named in the same way."""
 
     policies: Mapping[str, str | Callable[..., Any]] | None
     """Custom policies of single records: `{house: own.py:function}` is used by the records whose `metadata.policy_id` is `house`.
     `policy` overrides them.
+    """
+
+    tools: Literal["replay", "stop"] | None
+    """What answers tool calls of candidates: `replay` gives a call that equals a recorded one the recorded output, `stop` ends the
+    answer with its first calls.
     """
 
     temperature: float | None

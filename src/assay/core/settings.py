@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.checks import Check, PassRule
 from assay.core.exposure import (
     FIXED,
     CommandOption,
@@ -29,6 +30,8 @@ OnInvalid = Literal["reject", "skip"]
 Fallback = Literal["live", "fail"]
 RubricMode = Literal["per_criterion", "one_call"]
 McqMode = Literal["exact", "any"]
+ToolOutputs = Literal["replay", "stop"]
+"""What answers a candidate's tool calls."""
 CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
 """batch_v1: `expected.required_criteria`."""
 ProfileId = Literal[
@@ -131,7 +134,12 @@ class ProviderEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     steps: Annotated[
         ReplyPath | UnsetType, described("`kind: http`: path of the list of an agent's steps, which are stored with the answer.")
     ] = UNSET
-    usage: Annotated[UsagePaths | UnsetType, described("`kind: http`: paths of the counts of tokens.")] = UNSET
+    usage: Annotated[
+        UsagePaths | ReplyPath | UnsetType,
+        described(
+            "`kind: http`: paths of the counts of tokens, or of one object that names them as providers do, such as `$.usage`."
+        ),
+    ] = UNSET
     session: Annotated[
         ReplyPath | UnsetType,
         described(
@@ -306,6 +314,15 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 32
     generation: Annotated[StageSection, described("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, described("Limits on the judges' calls.")] = StageSection()
+    tools: Annotated[
+        ToolOutputs,
+        exposed(
+            "What answers tool calls of candidates: `replay` gives a call that equals a recorded one the recorded output, `stop` "
+            "ends the answer with its first calls.",
+            option=CommandOption("Answer tool calls with recorded outputs, or stop at the first call.", default="{}"),
+            parameter=QueryParameter("What answers tool calls: `replay` or `stop`.", is_later=True),
+        ),
+    ] = "replay"
     system_prompt: Annotated[
         str,
         exposed(
@@ -476,6 +493,17 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             option=CommandOption("Custom grader: a plugin, module:function or file.py:function.", "NAME"),
         ),
     ] = ""
+    checks: Annotated[
+        tuple[Check, ...],
+        exposed(
+            "Checks of every answer, which no model is called for: in addition to a judge, or instead of one. Records may have "
+            "checks of their own in `metadata.checks`.",
+        ),
+    ] = ()
+    pass_rule: Annotated[
+        PassRule,
+        described("Checks that an answer must pass: `all`, `any`, or `{at_least: 0.5}`, a share of their weights."),
+    ] = msgspec.field(name="pass", default="all")
     policy: Annotated[
         str,
         exposed(
@@ -490,6 +518,13 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "is `house`. `policy` overrides them.",
         ),
     ] = {}
+    tools: Annotated[
+        str,
+        exposed(
+            "File with the tools that conversations offer: a JSON or YAML list of `{name, description, parameters}`, or of tools "
+            "as chat completions have them. Default: inferred from the recorded calls.",
+        ),
+    ] = ""
     temperature: Annotated[
         Temperature | None,
         exposed(

@@ -46,6 +46,8 @@ class ShownExchange(msgspec.Struct, frozen=True, kw_only=True):
     reply: str
     read: dict[str, str] = {}
     """Values by the names that the run file gives them, such as `answer` and `usage`."""
+    usage_problem: str = ""
+    """Why no count of tokens was found, where the run file has paths of some."""
 
 
 class ModelProbe(msgspec.Struct, frozen=True, kw_only=True):

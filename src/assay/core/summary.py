@@ -206,6 +206,80 @@ class TruncationSummary(msgspec.Struct, frozen=True, kw_only=True):
     raw_score_mean_without: float | None
 
 
+class ToolMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of one tool, or of all."""
+
+    expected: int
+    scored: int
+    """Expected calls that were compared; those after the candidate left the recording are unknown."""
+    made: int
+    name_correct: int
+    """Expected calls in whose place the right tool was called."""
+    arguments_correct: int
+    """Of these, calls with the right arguments too."""
+    missing: int
+    extra: int
+    not_json: int
+    """Calls whose arguments are not a JSON object."""
+    unknown: int
+    called_rate: float | None
+    """Share of the scored calls for which the tool was called."""
+    called_rate_interval: Interval | None
+    correct_rate: float | None
+    """Share of the scored calls that were made with the right arguments."""
+    correct_rate_interval: Interval | None
+    correct_rate_bounds: MeanBounds
+    """The same if all unknown calls were wrong, and if all were right."""
+    wanted_rate: float | None
+    """Share of the calls made that were expected."""
+    wanted_rate_interval: Interval | None
+
+
+class ToolCallSummary(ToolMetrics, frozen=True, kw_only=True):
+    """Tool calls of a run."""
+
+    records: int
+    """Records whose calls were compared."""
+    tools: dict[str, ToolMetrics]
+    """By tool; a wrong tool counts as missing where it was expected, and as extra where it was called."""
+
+
+class CheckSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One check over the records that have a result of it."""
+
+    type: str
+    """Type of the check; where records have several of one name, that of the first."""
+    n: int
+    """Records whose answer passed or did not."""
+    n_unknown: int
+    """Records of which is not known what the check is about, such as the latency of an answer that was given."""
+    pass_count: int
+    pass_rate: float | None
+    pass_rate_interval: Interval | None
+    pass_rate_cluster_interval: Interval | None
+    pass_rate_standard_error: float | None
+    pass_rate_cluster_standard_error: float | None
+    score_mean: float | None
+    """Mean similarity; the pass rate for other types."""
+    score_mean_interval: Interval | None
+    score_mean_cluster_interval: Interval | None
+
+    @property
+    def pass_rate_metric(self) -> MetricValue:
+        """Return the pass rate with the interval to show."""
+        return MetricValue(
+            value=self.pass_rate,
+            interval=self.pass_rate_cluster_interval or self.pass_rate_interval,
+            standard_error=_either(self.pass_rate_cluster_standard_error, self.pass_rate_standard_error),
+            n=self.n,
+        )
+
+    @property
+    def score_mean_metric(self) -> MetricValue:
+        """Return the mean score with the interval to show."""
+        return MetricValue(value=self.score_mean, interval=self.score_mean_cluster_interval or self.score_mean_interval, n=self.n)
+
+
 class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One gate of a run, and whether the run met it."""
 
@@ -266,6 +340,8 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     """Number of records that ended in an error, by its code."""
     labels: dict[str, int]
     """Number of records that did not pass, by their failure label."""
+    checks: dict[str, CheckSummary] | msgspec.UnsetType = msgspec.UNSET
+    """Checks by name, over the graded records; absent in a run without checks."""
 
     @property
     def raw_score_mean_cluster_interval(self) -> Interval | None:
@@ -448,6 +524,8 @@ class Summary(RecordMetrics, frozen=True, kw_only=True):
 
     assay_version: str = ""
     """Version of assay that computed them; empty for versions that did not record it."""
+    tool_calls: ToolCallSummary | msgspec.UnsetType = msgspec.UNSET
+    """Only in runs that compare tool calls."""
     repeats: RepeatSummary | msgspec.UnsetType = msgspec.UNSET
     """Of a run that asks more than once."""
     flags: dict[str, int]

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from assay.core.case import Case
 from assay.core.outcome import Flow, GradingFailure
 from assay.grading.assignment import NO_ATTACHMENTS, GradingProvenance, GradingSettings, MethodKind, kind_for, kind_of, settings_of
+from assay.grading.check_grader import has_checks, with_checks
 from assay.grading.judge_call import AGAIN
 from assay.grading.judge_log import UnknownCall, marks_of, results_from_log
-from assay.grading.methods import GRADING_METHODS, assign, is_judged, needs_judge
+from assay.grading.methods import GRADING_METHODS, assign, has_basis, is_judged, needs_judge
 from assay.grading.pairwise import INCONSISTENT, by_judge
 from assay.grading.panel import DISAGREE, NO_QUORUM
 from assay.grading.policies import PAIRWISE_ID, POLICIES, UNKNOWN, UNSUITABLE, Policy, resolve_policy
@@ -32,6 +33,8 @@ __all__ = [
     "UnknownCall",
     "by_judge",
     "graded_by",
+    "has_basis",
+    "has_checks",
     "is_judged",
     "kind_for",
     "kind_of",
@@ -57,7 +60,9 @@ def start(case: Case, settings: GradingSettings, *, attachments: Mapping[str, st
     # Returned as a flow that fails when it is driven, so that the engine has one place where a grading failure arrives.
     except GradingFailure as failure:
         return _refused(failure)
-    return assignment.method.flow(assignment)
+    flow = assignment.method.flow(assignment)
+    is_checked = assignment.method is not GRADING_METHODS["checks"] and has_checks(case, settings.checks)
+    return with_checks(assignment, flow) if is_checked else flow
 
 
 def graded_by(case: Case, settings: GradingSettings) -> GradingProvenance | None:

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from assay.core.case import Case
+from assay.core.checks import RECORD_CHECKS
+from assay.core.open_fields import grading_fields
 from assay.core.outcome import GradingFailure
 from assay.core.plan import PluginPlan
-from assay.grading import five_point, mcq, pairwise, plugin_grader, reference, rubric
+from assay.grading import check_grader, five_point, mcq, pairwise, plugin_grader, reference, rubric, trajectory
 from assay.grading.assignment import NO_ATTACHMENTS, GradingAssignment, GradingMethod, GradingSettings, MethodKind, kind_of
 from assay.grading.policies import custom_policy_of, resolve_policy
 
@@ -14,17 +16,18 @@ GRADING_METHODS: dict[MethodKind, GradingMethod] = {
     "rubric": rubric.METHOD,
     "reference": reference.METHOD,
     "mcq": mcq.METHOD,
-    "turn": reference.TURN_TEXT,
-    "tool_call": reference.TURN_TOOL_CALL,
+    "turn": trajectory.TURN_TEXT,
+    "tool_call": trajectory.TURN_TOOL_CALL,
     "pairwise": pairwise.METHOD,
     "plugin": plugin_grader.METHOD,
+    "checks": check_grader.METHOD,
 }
 
 
 def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, str] = NO_ATTACHMENTS) -> GradingAssignment:
     """Assign a case its grading method and its policy; raises GradingFailure for a task that cannot be graded."""
     # A custom grader takes every record, also of tasks that no built-in method can grade.
-    kind = "plugin" if settings.grader else kind_of(case)
+    kind = kind_in_run(case, settings)
     if kind is None:
         raise GradingFailure("unsupported_task", f"cases of task {case.task!r} cannot be graded")
     # The run's own policy overrides those that records name, as the settings say.
@@ -33,9 +36,33 @@ def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, s
     return GradingAssignment(case, settings, policy, GRADING_METHODS[kind], flags, attachments, custom)
 
 
+def kind_in_run(case: Case, settings: GradingSettings) -> MethodKind | None:
+    """Return the method for a case in a run: its own one, the run's custom grader, or checks where no judge decides."""
+    if settings.grader is not None:
+        return "plugin"
+    kind = kind_of(case)
+    if not check_grader.has_checks(case, settings.checks):
+        return kind
+    # A record with checks of its own and nothing that a judge could compare an answer with costs no call to a judge.
+    is_checked_only = bool(case.metadata.get(RECORD_CHECKS)) and not settings.criteria and not has_basis(case)
+    return kind_with_checks(kind, has_judges=bool(settings.judges), is_checked_only=is_checked_only)
+
+
+def kind_with_checks(kind: MethodKind | None, *, has_judges: bool, is_checked_only: bool) -> MethodKind | None:
+    """Return the method for a case that has checks: they grade alone where a judge would be needed and none is to be asked."""
+    if kind is not None and (not GRADING_METHODS[kind].needs_judge or (has_judges and not is_checked_only)):
+        return kind
+    return "checks"
+
+
+def has_basis(case: Case) -> bool:
+    """Return whether a case has something that a judge can compare an answer with."""
+    return bool(case.criteria or case.references or grading_fields(case))
+
+
 def needs_judge(case: Case, settings: GradingSettings) -> bool:
     """Return whether the case may need a judge."""
-    return is_judged(kind_of(case), grader=settings.grader)
+    return is_judged(kind_in_run(case, settings), grader=settings.grader)
 
 
 def is_judged(kind: MethodKind | None, *, grader: PluginPlan | None) -> bool:

@@ -8,7 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
+from assay.core.artifact_lines import CheckLine
 from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
+from assay.core.tools import ToolCallResults
+from assay.metrics.tool_calls import ToolCallCounter
 
 STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cancelled", "skipped")
 """Record statuses as artifacts name them."""
@@ -73,6 +76,31 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """The same for all answers to one record; empty for a record of its own."""
     is_repeated: bool = False
     """It is one of several answers to the record."""
+    tool_calls: ToolCallResults | None = None
+    """Where tool calls were compared."""
+    checks: tuple[CheckLine, ...] = ()
+    """Results of its checks."""
+
+
+class ResultColumns:
+    """Results of the checks, or of the graders, of a run: 21 bytes for each, in the order of the records."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, str] = {}
+        """Type of each check, or kind of each grader, by name; the first one where records differ."""
+        self.name = array("i")
+        self.row = array("I")
+        self.passed = array("b")
+        self.score = array("d")
+        self._codes: dict[str, int] = {}
+
+    def append(self, name: str, kind: str, *, row: int, passed: bool | None, score: float | None) -> None:
+        """Add one result of the record in a row."""
+        self.kinds.setdefault(name, kind)
+        self.name.append(self._codes.setdefault(name, len(self._codes)))
+        self.row.append(row)
+        self.passed.append(-1 if passed is None else passed)
+        self.score.append(UNKNOWN if score is None else score)
 
 
 class RecordColumns:
@@ -115,6 +143,8 @@ class RecordColumns:
         self.flags: Counter[str] = Counter()
         self.members: dict[str, dict[Value, array[int]]] = {}
         """Row numbers by slice and value; None is the slice of those without a value."""
+        self.tool_calls = ToolCallCounter()
+        self.checks = ResultColumns()
         self._waiting: list[RecordFacts] = []
 
     def __len__(self) -> int:
@@ -152,9 +182,13 @@ class RecordColumns:
         for number, each in enumerate(facts, row):
             if each.flags:
                 self.flags.update(each.flags)
+            if each.tool_calls is not None:
+                self.tool_calls.add(each.tool_calls)
             # Slices hold row numbers, so that a record with ten tags costs 40 bytes and not ten copies.
             for name, values in each.slices.items():
                 self._join(name, values, row=number)
+            for check in each.checks:
+                self.checks.append(check.name, check.type, row=number, passed=check.passed, score=check.score)
 
     def _codes(self, name: str, words: Iterable[str]) -> list[int]:
         """Return a number for each word."""

@@ -2,10 +2,10 @@
 
 import hashlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import fsum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from assay.core.runs import count_records
 from assay.core.summary import (
     AmountSummary,
+    CheckSummary,
     Interval,
     LatencySummary,
     MeanBounds,
@@ -32,7 +33,7 @@ from assay.core.summary import (
     percentile,
 )
 from assay.core.version import __version__
-from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, RecordFacts, Value, collect
+from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, RecordFacts, ResultColumns, Value, collect
 from assay.metrics.intervals import RESAMPLES, Ends, cluster_interval, mean_interval, standard_error, wilson
 from assay.metrics.profiles import Profile, condense, headline, headline_figures
 from assay.metrics.repeats import RepeatedAnswers, summarize_repeats
@@ -69,6 +70,7 @@ def summarize(
     return Summary(
         **asdict(metrics),
         assay_version=__version__,
+        tool_calls=columns.tool_calls.summary() if columns.tool_calls.records else msgspec.UNSET,
         repeats=summarize_repeats(tables.samples(repeat)) if repeat > 1 else msgspec.UNSET,
         flags=dict(sorted(columns.flags.items())),
     )
@@ -125,6 +127,7 @@ class _RecordArrays:
         self.amounts = {name: _as_array(column, size) for name, column in columns.amounts.items()}
         self.is_called = _as_array(columns.is_called, size)
         self.is_truncated = _as_array(columns.is_truncated, size)
+        self.checks = _ResultArrays(columns.checks, size)
 
     def metrics(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> RecordMetrics:
         """Compute all metrics of a set of records."""
@@ -181,7 +184,39 @@ class _RecordArrays:
             truncated=self._truncated(rows, scored),
             errors=self._words(rows, "error"),
             labels=self._words(rows, "label"),
+            checks=self._checks(rows, seed=seed, resamples=resamples),
         )
+
+    def _checks(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> dict[str, CheckSummary] | msgspec.UnsetType:
+        """Return the figures of each check over some records; unset in a run without checks."""
+        if not self.checks.kinds:
+            return msgspec.UNSET
+        return {
+            result.name: CheckSummary(
+                type=result.kind,
+                n=len(result.rows),
+                n_unknown=result.n_unknown,
+                **self._rates(result, seed=seed, resamples=resamples),
+            )
+            for result in self.checks.of(rows)
+        }
+
+    def _rates(self, result: "_Result", *, seed: tuple[int, ...], resamples: int) -> dict[str, Any]:
+        """Return pass rate and mean score of a check, with intervals."""
+        n, passes = len(result.rows), result.passed.astype(np.float64)
+        count = int(result.passed.sum())
+        error, cluster_error = self._errors(passes, result.rows)
+        return {
+            "pass_count": count,
+            "pass_rate": _ratio(count, n),
+            "pass_rate_interval": self._rate_interval(result.passed, result.rows),
+            "pass_rate_cluster_interval": self._cluster_interval(passes, result.rows),
+            "pass_rate_standard_error": error,
+            "pass_rate_cluster_standard_error": cluster_error,
+            "score_mean": _ratio(_sum(result.score), n),
+            "score_mean_interval": self._mean_interval(result.score, result.rows, seed=seed, resamples=resamples),
+            "score_mean_cluster_interval": self._cluster_interval(result.score, result.rows),
+        }
 
     def _mean_interval(self, values: Floats, scored: Rows, *, seed: tuple[int, ...], resamples: int) -> Interval | None:
         if self.words["record"]:
@@ -293,6 +328,54 @@ class _RecordArrays:
         codes = _take_rows(self.codes[name], rows)
         counts = np.bincount(codes[codes >= 0], minlength=len(self.words[name])).tolist()
         return {word: count for word, count in sorted(zip(self.words[name], counts, strict=True)) if count}
+
+
+class _Result(NamedTuple):
+    """Results of one check over some records."""
+
+    name: str
+    kind: str
+    rows: Rows
+    """Records whose result is known."""
+    passed: NDArray[np.bool_]
+    score: Floats
+    n_unknown: int
+
+
+class _ResultArrays:
+    """Results of all checks, sorted by name and then by record."""
+
+    def __init__(self, columns: ResultColumns, size: int) -> None:
+        self.kinds = columns.kinds
+        self._size = size
+        names = np.frombuffer(columns.name, dtype=columns.name.typecode)
+        order = np.argsort(names, kind="stable")
+        self._names = names[order]
+        self._rows = np.frombuffer(columns.row, dtype=np.uint32)[order]
+        self._passed = np.frombuffer(columns.passed, dtype=np.int8)[order]
+        self._scores = np.frombuffer(columns.score, dtype=np.float64)[order]
+
+    def of(self, rows: Rows) -> Iterator[_Result]:
+        """Yield the results of each check over some records, in the order in which the run first has them."""
+        names, places, passed, scores = self._names, self._rows, self._passed, self._scores
+        if len(rows) < self._size:
+            is_in = np.zeros(self._size, dtype=np.bool_)
+            is_in[rows] = True
+            kept = is_in[places]
+            names, places, passed, scores = names[kept], places[kept], passed[kept], scores[kept]
+        ends = np.searchsorted(names, np.arange(len(self.kinds)), side="right").tolist()
+        for (name, kind), start, end in zip(self.kinds.items(), [0, *ends], ends, strict=False):
+            if start == end:
+                continue
+            known = passed[start:end] >= 0
+            yield _Result(
+                name=name,
+                kind=kind,
+                rows=places[start:end][known],
+                passed=passed[start:end][known] == 1,
+                score=scores[start:end][known],
+                n_unknown=int(end - start - known.sum()),
+            )
 
 
 def _take_rows(column: Any, rows: Rows) -> Any:

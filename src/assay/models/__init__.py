@@ -108,6 +108,12 @@ def _bill(plan: Plan, environ: Mapping[str, str]) -> dict[str, bool]:
     return {model.name: has_price(providers[model.provider], model, environ=environ) for model in paid}
 
 
+def has_known_price(plan: Plan, model: ModelPlan, *, environ: Mapping[str, str]) -> bool:
+    """Return whether it is known what a call to one of the plan's models costs, which may be nothing."""
+    provider = next((provider for provider in plan.providers if provider.name == model.provider), None)
+    return provider is None or not is_paid(provider) or has_price(provider, model, environ=environ)
+
+
 async def unreachable_hosts(plan: Plan, *, environ: Mapping[str, str]) -> list[str]:
     """List the plan's providers whose host accepts no connection, one sentence each; sends no request, so it costs nothing."""
     used = {model.provider for model in asked_models(plan)}

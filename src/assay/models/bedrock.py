@@ -14,7 +14,7 @@ from assay.core.provider import MODEL_MARK
 from assay.core.tools import ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole, nested
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_format, schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -134,7 +134,7 @@ class ConverseModel(HttpModel[_Converse]):
             elif name in _DIALECT.names:
                 config[sent.names[name]] = value
             else:
-                own = merged(own, {sent.names[name]: value})
+                own = merged(own, nested(sent.names[name], value, _DIALECT.containers))
         return merged({"inferenceConfig": config} if config else {}, own)
 
     def schema_members(self, schema: Mapping[str, object], form: ReplyFormat) -> RequestMembers:
@@ -238,4 +238,5 @@ _DIALECT = Dialect(
     },
     formats=("json_schema", "tools", "plain"),
     roles=("system", "user"),
+    containers=("inferenceConfig", _FIELDS),
 )

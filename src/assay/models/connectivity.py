@@ -13,10 +13,10 @@ import msgspec
 from assay.core.plan import ProviderPlan
 from assay.core.version import __version__
 from assay.models.endpoint import Endpoint, endpoint_problems, open_socket, resolve_endpoint
-from assay.models.failures import shorten
+from assay.models.failures import ErrorResponse, shorten, status_failure
 from assay.models.http_client import ExchangeFailed, HttpPool, HttpReply
 from assay.models.model_list import MAX_PAGES, ListedModel, read_page
-from assay.models.transport import KeyScrubber
+from assay.models.transport import KeyScrubber, decode_error
 from assay.models.unexpected_replies import is_page
 
 SECONDS = 5.0
@@ -144,7 +144,7 @@ def _reply_result(endpoint: Endpoint, reply: HttpReply, seconds: float) -> Conne
 
 def _reply_problem(endpoint: Endpoint, reply: HttpReply) -> tuple[str, str]:
     """Describe a reply that no provider's API gives, and what to do; empty for a usual one."""
-    if reply.status in REFUSED and not is_page(reply.body):
+    if (reply.status in REFUSED and not is_page(reply.body)) or _refuses_key(endpoint, reply):
         return f"the key is refused (HTTP {reply.status})", "make a new key, or set the variable to the right one"
     if reply.status == PROXY_LOGIN:
         return f"the proxy wants a login (HTTP {reply.status})", "put it into the proxy's address: http://USER:PASSWORD@HOST:PORT"
@@ -165,6 +165,14 @@ def _reply_problem(endpoint: Endpoint, reply: HttpReply) -> tuple[str, str]:
         hint = "base_url is not the address of an API of this kind; most end in /v1"
         return f"it answers with what is not JSON ({_content_type(reply)})", hint
     return "", ""
+
+
+def _refuses_key(endpoint: Endpoint, reply: HttpReply) -> bool:
+    """Return whether the words of a status 400 are about the key, as those of Google and xAI are."""
+    if reply.status != 400:
+        return False
+    body = decode_error(reply.body)
+    return status_failure(ErrorResponse(provider=endpoint.provider, status=400, body=body)).code == "unauthorized"
 
 
 def _content_type(reply: HttpReply) -> str:

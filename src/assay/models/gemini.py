@@ -14,7 +14,7 @@ from assay.core.provider import MODEL_MARK
 from assay.core.tools import ToolCall, ToolDefinition, ToolNames, arguments_object, tool_call
 from assay.models.endpoint import resolve_endpoint
 from assay.models.http_model import REPLY_TOOL, HttpModel, grouped_turns, merged, reply_call, with_role
-from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole
+from assay.models.negotiation import MAX_TOKENS, THINKING, Dialect, ReplyFormat, SentParameters, SystemRole, nested
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import schema_of
 from assay.models.transport import HttpResult, ProviderAnswer, Transport, open_transport, reply_of
@@ -129,7 +129,7 @@ class GeminiModel(HttpModel[_GeminiBody]):
         for name, value in sent.parameters.items():
             spelled = sent.names[name]
             if name not in _DIALECT.names:
-                own[spelled] = value
+                own = merged(own, nested(spelled, value, _DIALECT.containers))
             elif spelled in _THINKING:
                 config = merged(config, {"thinkingConfig": {spelled: value}})
             else:
@@ -279,4 +279,5 @@ _DIALECT = Dialect(
         "reasoning_effort": ("thinkingLevel",),
     },
     roles=("system", "user"),
+    containers=("generationConfig",),
 )

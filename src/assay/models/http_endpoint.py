@@ -148,7 +148,8 @@ class EndpointModel:
             values |= {"session": scrub(read.session)} if read.session else {}
         # Scrub before cutting: half a key would not be recognized.
         reply = scrub(received.decode("utf-8", "replace"))[:_MAX_SHOWN]
-        return ShownExchange(request="\n".join(lines), reply=reply, read=values)
+        problem = "" if read is None else self._reader.usage_problem(decode_error(received))
+        return ShownExchange(request="\n".join(lines), reply=reply, read=values, usage_problem=scrub(problem))
 
     async def _exchange(self, request: PreparedRequest) -> tuple[HttpResult[Any], EndpointReply]:
         content = request.content()
@@ -241,10 +242,12 @@ class ReplyReader:
         self._error = JsonPath(provider.error) if provider.error else None
         self._steps = JsonPath(provider.steps) if provider.steps else None
         usage = provider.usage or UsagePaths()
-        self._usage = {name: JsonPath(path) for name, path in msgspec.structs.asdict(usage).items() if path}
+        self._usage_object = JsonPath(usage) if isinstance(usage, str) else None
+        paths = {} if isinstance(usage, str) else msgspec.structs.asdict(usage)
+        self._usage = {name: JsonPath(path) for name, path in paths.items() if path}
         self.session = JsonPath(provider.session) if provider.session else None
-        self._has_steps = self._has_usage = False
-        """An earlier reply had something there: an endpoint may leave a member out when it is empty."""
+        self._has_steps = False
+        """An earlier reply had some: an endpoint may leave the member out when it is empty."""
 
     @property
     def takes_text(self) -> bool:
@@ -261,7 +264,7 @@ class ReplyReader:
         return EndpointReply(
             text=self._text(body),
             steps=self._read_steps(body),
-            usage=self._read_usage(body),
+            usage=Usage(**{name: _count(value) for name, value in self._find_counts(body).items()}),
             session=self._read_session(body),
         )
 
@@ -289,13 +292,21 @@ class ReplyReader:
             return ()
         return tuple(found[0]) if isinstance(found[0], list) else (found[0],)
 
-    def _read_usage(self, body: object) -> Usage:
-        found = {name: values for name, path in self._usage.items() if (values := path.find(body))}
-        if self._usage and not found and not self._has_usage:
-            paths = " and ".join(path.text for path in self._usage.values())
-            raise _WrongPath(f"has no usage at {paths}; it has {structure_of(body)}")
-        self._has_usage = True
-        return Usage(**{name: _count(values[0]) for name, values in found.items()})
+    def usage_problem(self, body: object) -> str:
+        """Say what is wrong with the paths of the usage; empty when they find something."""
+        paths = [path.text for path in (self._usage_object, *self._usage.values()) if path is not None]
+        if not paths or self._find_counts(body):
+            return ""
+        return f"has no usage at {' and '.join(paths)}; it has {structure_of(body)}"
+
+    def _find_counts(self, body: object) -> dict[str, Any]:
+        if self._usage_object is None:
+            return {name: found[0] for name, path in self._usage.items() if (found := path.find(body))}
+        counts = self._usage_object.first(body)
+        if not isinstance(counts, dict):
+            return {}
+        spelled = ((name, next((other for other in names if other in counts), None)) for name, names in _COUNT_NAMES.items())
+        return {name: counts[found] for name, found in spelled if found is not None}
 
     def _read_session(self, body: object) -> str:
         if self.session is None:
@@ -304,6 +315,15 @@ class ReplyReader:
         if not isinstance(found, str | int) or isinstance(found, bool) or found == "":
             raise _WrongPath(f"has no id of a session at {self.session.text}; it has {structure_of(body)}")
         return str(found)
+
+
+_COUNT_NAMES = {
+    "input_tokens": ("input_tokens", "prompt_tokens", "inputTokens", "promptTokens", "promptTokenCount", "input"),
+    "output_tokens": ("output_tokens", "completion_tokens", "outputTokens", "completionTokens", "candidatesTokenCount", "output"),
+    "total_tokens": ("total_tokens", "totalTokens", "totalTokenCount", "total"),
+    "cached_tokens": ("cached_tokens", "cache_read_input_tokens", "cachedTokens", "cachedContentTokenCount"),
+}
+"""Names of counts in objects of providers and of common libraries, the usual ones first."""
 
 
 def _as_text(value: object) -> str:

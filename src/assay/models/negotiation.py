@@ -4,13 +4,13 @@ No table of models decides what is sent. A rejection names a parameter in its er
 that parameter was sent: a rejection of anything else stays the failure that it is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeVar, get_args
 
 import msgspec
 
 from assay.core.canonical import RequestMembers
-from assay.core.model_call import Adjustment, ModelFailure, ModelRequest
+from assay.core.model_call import OMITTED, Adjustment, ModelFailure, ModelRequest
 from assay.core.settings import ModelParameters
 from assay.models.rejections import (
     MAX_TOKENS,
@@ -26,7 +26,17 @@ from assay.models.rejections import (
     rejected_parameters,
 )
 
-__all__ = ["MAX_TOKENS", "OMITTED", "REPLY_FORMAT", "SYSTEM", "THINKING", "UNBOUNDED", "Dialect", "Negotiator", "SentParameters"]
+__all__ = [
+    "MAX_TOKENS",
+    "REPLY_FORMAT",
+    "SYSTEM",
+    "THINKING",
+    "UNBOUNDED",
+    "Dialect",
+    "Negotiator",
+    "SentParameters",
+    "nested",
+]
 
 ReplyFormat = Literal["json_schema", "json_object", "tools", "plain"]
 """How a reply with a schema is requested, from the strictest form to a request in the prompt alone."""
@@ -34,7 +44,6 @@ REPLY_FORMATS: tuple[ReplyFormat, ...] = get_args(ReplyFormat)
 SystemRole = Literal["system", "developer", "user"]
 """How instructions are sent; `user` puts them before the first question."""
 
-OMITTED = "omitted"
 UNBOUNDED = 1_000_000
 """Output limit for an API that requires one: above every known model's maximum, which its rejection then states."""
 
@@ -52,13 +61,15 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[SystemRole, ...] = ("system", "developer", "user")
     requires_limit: bool = False
     """The API takes no request without an output limit."""
+    containers: tuple[str, ...] = ()
+    """Members of requests that hold parameters: each of the user's own members there is rejected for itself."""
 
 
 class SentParameters(msgspec.Struct, frozen=True, kw_only=True):
     """What requests to a model contain besides their messages, until the next adjustment."""
 
     parameters: dict[str, object]
-    """Values by the plan's names, members of `extra_body` by their own."""
+    """Values by the plan's names, members of `extra_body` by their own: `stop`, or `inferenceConfig.stopSequences`."""
     names: dict[str, str]
     """Names in requests, by the same names."""
     role: SystemRole
@@ -76,10 +87,11 @@ class Negotiator:
 
     def __init__(self, parameters: ModelParameters, dialect: Dialect, *, explicit: Iterable[str] = ()) -> None:
         self._dialect = dialect
-        self._explicit = {*explicit, *parameters.extra_body}
+        own = dict(_own_members(parameters.extra_body, dialect.containers))
+        self._explicit = {*explicit, *own}
         wanted = {name: getattr(parameters, name) for name in dialect.names if name in ModelParameters.__struct_fields__}
         self._wanted: dict[str, object] = {name: value for name, value in wanted.items() if value is not None}
-        self._wanted.update(parameters.extra_body)
+        self._wanted.update(own)
         if dialect.requires_limit:
             self._wanted.setdefault(MAX_TOKENS, UNBOUNDED)
         self.is_strict = False
@@ -103,7 +115,7 @@ class Negotiator:
         self.sent = self._build_sent()
 
     def _is_further(self, adjustment: Adjustment, known: Adjustment) -> bool:
-        """Tell whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
+        """Return whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
         for parameter, choices in ((SYSTEM, self._dialect.roles), (REPLY_FORMAT, self._dialect.formats)):
             if adjustment.parameter == parameter and {adjustment.value, known.value} <= set(choices):
                 return choices.index(adjustment.value) > choices.index(known.value)
@@ -162,7 +174,7 @@ class Negotiator:
         return named
 
     def _is_current(self, parameter: str, sent: SentParameters) -> bool:
-        """Tell whether requests still have this parameter as the rejected one had it."""
+        """Return whether requests still have this parameter as the rejected one had it."""
         if parameter == SYSTEM:
             return sent.role == self.sent.role
         if parameter == REPLY_FORMAT:
@@ -213,6 +225,21 @@ class Negotiator:
         if (parameter, "name") in self._adjustments:
             return None
         return next((name for name in self._dialect.names.get(parameter, ()) if name != sent.names[parameter]), None)
+
+
+def _own_members(extra_body: RequestMembers, containers: Sequence[str]) -> Iterator[tuple[str, object]]:
+    """List the user's own members of a request, those of containers one by one."""
+    for name, value in extra_body.items():
+        if name in containers and isinstance(value, dict):
+            yield from ((f"{name}.{member}", inner) for member, inner in value.items())
+        else:
+            yield name, value
+
+
+def nested(name: str, value: object, containers: Sequence[str]) -> RequestMembers:
+    """Build the member of a request for one of the user's own: those of a container are put back into it."""
+    container, _, member = name.partition(".")
+    return {container: {member: value}} if member and container in containers else {name: value}
 
 
 _Choice = TypeVar("_Choice", bound=str)

@@ -204,7 +204,7 @@ class FindingLine(msgspec.Struct, frozen=True, kw_only=True):
     """Lines below it, such as the records that it is about."""
 
 
-class CheckLine(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedItem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was checked, with the result and what to do about it."""
 
     mark: Badge
@@ -221,7 +221,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Line above a report: a name, and the most important words about it."""
     findings: tuple[FindingLine, ...] = ()
     texts: tuple[TextBlock, ...] = ()
-    checks: tuple[CheckLine, ...] = ()
+    checks: tuple[CheckedItem, ...] = ()
     tables: tuple[Table, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()

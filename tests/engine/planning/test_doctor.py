@@ -71,6 +71,12 @@ def test_a_provider_that_takes_no_connection_is_to_be_mended() -> None:
     assert provider("http://127.0.0.1:9").says == "127.0.0.1:9: no connection: connection refused"
 
 
+def test_a_provider_without_an_address_names_the_variables_that_would_give_it_one() -> None:
+    checks = api.check_installation("runs", environ={"AWS_BEARER_TOKEN_BEDROCK": KEY})
+    (says,) = (check.says for check in checks if check.area == "providers")
+    assert says.startswith("the provider 'bedrock' has no address: set the environment variable AWS_REGION")
+
+
 def test_a_provider_that_never_answers_is_given_up() -> None:
     with faulty_provider(send_and_hang(b"", 2.0)) as url:
         plan = ProviderPlan(name="gpu", kind="openai", base_url=url)

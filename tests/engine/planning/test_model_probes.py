@@ -13,7 +13,7 @@ import pytest
 from assay import api
 from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import ProviderKind
-from assay.core.settings import ModelParameters
+from assay.core.settings import ModelParameters, UsagePaths
 from assay.core.setup_checks import ModelProbe, ProbeCheck
 from assay.engine.planning.model_probes import probe_models
 from tests.models.asking import KEY, plan_of, provider_of
@@ -254,6 +254,24 @@ def test_an_endpoint_of_the_users_own_has_neither_models_nor_parameters() -> Non
         (wrong,) = probes_of(plan_of(msgspec.structs.replace(provider, answer="$.txt")), environ={})
     assert list(checks(well)) == ["reachable", "key", "tokens", "price"]
     assert "it has {text: text}" in checks(wrong)["reply"].says
+
+
+@pytest.mark.parametrize("usage", ["$.use", UsagePaths(input_tokens="$.use.in")])
+def test_a_wrong_path_of_usage_is_to_be_corrected(usage: str | UsagePaths) -> None:
+    with vendor(lambda _: Said({"text": "4", "usage": {"in": 3}})) as (url, _):
+        (probe,) = probes_of(plan_of(provider_of("http", url, body={"q": "{{prompt}}"}, answer="$.text", usage=usage)), environ={})
+    check = checks(probe)["tokens"]
+    assert check.standing == "problem"
+    assert check.says.startswith("the reply has no usage at $.use")
+    assert check.says.endswith("; it has {text: text, usage: {in: number}}")
+
+
+def test_a_refused_key_of_an_endpoint_is_named_by_its_variable() -> None:
+    with vendor(lambda _: Said({"error": "no"}, status=401)) as (url, _):
+        headers = {"Authorization": "Bearer ${TEST_KEY}"}
+        provider = provider_of("http", url, headers=headers, body={"q": "{{prompt}}"}, answer="$.text")
+        (probe,) = probes_of(plan_of(provider), environ={"TEST_KEY": KEY})
+    assert checks(probe)["key"].hint == "make a new key, or set TEST_KEY to the right one"
 
 
 def test_a_login_page_of_an_endpoint_is_nothing_to_try_again_later() -> None:

@@ -11,7 +11,17 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.errors import AssayError, StoreUnavailable
-from assay.core.model_call import FailedReply, ModelFailure, ModelRequest, Reply, Stage, failure_words, unwanted_calls
+from assay.core.model_call import (
+    FailedReply,
+    MeasuredReply,
+    ModelFailure,
+    ModelRequest,
+    Reply,
+    Stage,
+    failure_words,
+    is_candidate_call,
+    unwanted_calls,
+)
 from assay.core.outcome import (
     ANSWER_TRUNCATED,
     TRUNCATED,
@@ -28,9 +38,9 @@ from assay.core.plan import retry_delay
 from assay.engine.execution.limits import REJECTED, CallQueue
 from assay.engine.execution.record_events import FinishedCase
 from assay.engine.execution.run_context import Route, RunContext
-from assay.engine.records.parameters import save_adjustments
+from assay.engine.records.parameters import exchange_adjustments
 from assay.engine.records.run_counters import UNTIMED
-from assay.grading import needs_judge, start
+from assay.grading import has_checks, needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
 from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
@@ -129,8 +139,10 @@ class _CaseRunner:
         self._claim = claim
         self._context = context
         self._case = read_case(opened.case)
+        self._is_checked = has_checks(self._case, context.settings.checks)
         self._replies: dict[str, Reply] = {}
         self._latencies: dict[str, float] = {}
+        self._costs: dict[str, float | None] = {}
         self._failures: list[Attempt] = []
         self._attempt_counts: Counter[str] = Counter()
         """Attempts by call id."""
@@ -154,6 +166,7 @@ class _CaseRunner:
         self._attempt_counts[attempt.call_id] += 1
         if attempt.reply is not None:
             self._replies[attempt.call_id], self._latencies[attempt.call_id] = attempt.reply, attempt.latency_ms
+            self._costs[attempt.call_id] = attempt.cost
         # A permanent failure starts no round: other calls of the record may still have attempts left in this one.
         self._round = max(self._round, attempt.round + (attempt.wait_s is not None))
         if attempt.error_code:
@@ -218,24 +231,30 @@ class _CaseRunner:
         return FailedOutcome(code=attempt.error_code, message=message, stage=attempt.stage, label=label, answer=self._answer())
 
     def _answer(self) -> str | None:
-        reply = self._replies.get("candidate")
-        return None if reply is None else reply.text
+        reply = self._candidate_reply()
+        # A turn that only calls tools has no answer yet.
+        return None if reply is None or (reply.tool_calls and not reply.text) else reply.text
+
+    def _candidate_reply(self) -> Reply | None:
+        """Return the candidate's last reply: it is called again with the outputs of its tool calls."""
+        calls = [call_id for call_id in self._replies if is_candidate_call(call_id)]
+        return self._replies[calls[-1]] if calls else None
 
     def _label_truncated(self, grade: Grade) -> Grade:
         """Give an answer that did not pass a label of its own where it ended at the output limit: what is missing is unknown."""
-        reply = self._replies.get("candidate")
+        reply = self._candidate_reply()
         if grade.passed or reply is None or TRUNCATED not in reply.flags:
             return grade
         return msgspec.structs.replace(grade, label="answer_truncated")
 
     def _apply_latency_limit(self, grade: Grade) -> Grade:
         """Apply batch_v1's latency limit: a late answer does not pass; a cached or supplied one has no known latency."""
-        allowed, reply = self._case.max_latency_ms, self._replies.get("candidate")
+        allowed, reply = self._case.max_latency_ms, self._candidate_reply()
         if allowed is None or reply is None:
             return grade
         if not UNTIMED.isdisjoint(reply.flags):
             return msgspec.structs.replace(grade, flags=(*grade.flags, "latency_unknown"))
-        if self._latencies["candidate"] <= allowed:
+        if sum(taken for call_id, taken in self._latencies.items() if is_candidate_call(call_id)) <= allowed:
             return grade
         # The measured time takes precedence over a label that a judge proposes.
         label: FailureLabel = "timeout_or_latency_exceeded"
@@ -257,7 +276,16 @@ class _CaseRunner:
             else:
                 attempts = await gather_attempts(self._attempt(request, is_one_of_several=True) for request in missing)
             missing = await self._next_round(zip(missing, attempts, strict=True))
-        return tuple([self._usable_reply(request) for request in requests])
+        replies = [self._usable_reply(request) for request in requests]
+        if self._is_checked and requests[0].stage == "candidate":
+            replies[0] = self._measured(replies[0], requests[0].call_id)
+        return tuple(replies)
+
+    def _measured(self, reply: Reply, call_id: str) -> Reply:
+        """Add to the candidate's reply what its call took, for checks of latency and cost."""
+        members = {name: getattr(reply, name) for name in Reply.__struct_fields__}
+        latency = self._latencies.get(call_id) if UNTIMED.isdisjoint(reply.flags) else None
+        return MeasuredReply(**members, latency_ms=latency, cost=self._costs.get(call_id))
 
     def _usable_reply(self, request: ModelRequest) -> Reply:
         """Return a call's reply; raises UnwantedCalls for tool calls alone where the request wants a text."""
@@ -430,7 +458,7 @@ class _CaseRunner:
         return self._record_call(call, reply, cost=route.cost(reply))
 
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
-        """Call the model; where it rejects a parameter, store the reason and call it again at once, which is not an attempt."""
+        """Call the model; where it rejects a parameter, record that and call it again at once, which is not an attempt."""
         for _ in range(MAX_NEGOTIATIONS):
             result = await self._try_parameters(call, route)
             if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):
@@ -438,9 +466,6 @@ class _CaseRunner:
             self._record_call(call, result, cost=None, is_rejection=True)
             if result.is_refused_setting:
                 self._stop_refused_setting(call, result, route)
-            if result.adjustments:
-                writer = self._context.ledger_writer
-                await writer.call(save_adjustments, writer.ledger, route.name, result.adjustments)
             call = _Call(call.request, call.address, self._context.clock())
         return call, result
 
@@ -448,12 +473,17 @@ class _CaseRunner:
         """Call the model, alone as long as its provider has not accepted the parameters."""
         trial = route.trial
         if trial is None:
+            # A model without parameters.
             return await self._call_model(call, route)
         if not trial.is_settled:
             await trial.wait()
         result: Reply | ModelFailure | None = None
         try:
             result = await self._call_model(call, route)
+            if isinstance(result, ModelFailure) and result.adjustments and not result.is_refused_setting:
+                writer = self._context.ledger_writer
+                # Other workers meet the same rejections: what one of them has learned need not be tried by this one.
+                route.learn(await writer.call(exchange_adjustments, writer.ledger, route.name, result.adjustments))
         finally:
             if isinstance(result, ModelFailure) and result.adjustments:
                 trial.reopen()
@@ -572,6 +602,7 @@ class _CaseRunner:
         if isinstance(result, Reply):
             self._replies[attempt.call_id] = result
             self._latencies[attempt.call_id] = attempt.latency_ms
+            self._costs[attempt.call_id] = cost
         else:
             attempt = self._with_failure(attempt, result)
         self._unsaved.append(attempt)

@@ -3,7 +3,7 @@
 import glob
 import os
 import resource
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.core import errors
-from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Case, Task
+from assay.core.checks import RECORD_CHECKS
 from assay.core.contract import CONTRACTS, DatasetIdentity, file_stem
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem, heading
 from assay.core.issue import Issue
@@ -30,9 +30,9 @@ from assay.datasets.parsing.source import Source, filled_lines
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.request import MergedSettings
+from assay.engine.planning.trajectories import replayed, unanswered_turns
 from assay.engine.records.groups import member_text
-from assay.grading import MethodKind, kind_for, kind_of
-from assay.grading.tool_call import EXPECTED, TOOLS
+from assay.grading import MethodKind, has_basis, kind_for, kind_of
 
 OWN_HANDLES = 32
 """Open files of a run besides its connections: the ledger, the artifacts, the event loop."""
@@ -63,7 +63,7 @@ def first_problems(problems: Sequence[str], count: int = 0) -> list[str]:
 
 
 if TYPE_CHECKING:
-    from assay.datasets.converters import ConversionResult
+    pass
 
 
 def names_files(place: Path) -> bool:
@@ -102,82 +102,6 @@ def dataset_files(
     return entries
 
 
-def replayed(conversations: Iterable[tuple[Case, object]], *, is_recorded: bool) -> Iterator[tuple[Case, object]]:
-    """Return one case for each user turn that a reply follows, with the turns of its conversation.
-
-    The reply is the reference for a candidate that is called again, and the tool that it used is expected of the candidate.
-    Where the recorded reply is itself the answer to be judged, there is neither: nothing is compared with itself. A
-    conversation that occurs twice counts once.
-    """
-    seen: set[str] = set()
-    # By name, since only runs over conversations need the converter.
-    to_case: Callable[..., Case] = import_module("assay.datasets.legal_eval_v1.rules").to_case
-    for conversation, turns in conversations:
-        rows = _converted(conversation).rows
-        calls = {} if is_recorded else _calls(conversation)
-        tools = {} if is_recorded else {TOOLS: _tools(conversation)}
-        for row in rows:
-            # Two conversations with the same history are one question.
-            if row["id"] not in seen:
-                seen.add(row["id"])
-                case = to_case(row, conversation.index, record_sha256=sha256_hex(canonical_json(row)))
-                tool_use = {**tools, **calls.get(case.metadata["turn_id"], {})}
-                yield _of_conversation(case, tool_use, is_recorded=is_recorded), turns
-
-
-def _converted(conversation: Case) -> "ConversionResult":
-    """Convert a conversation to rows of legal_eval_v1; the import is here, so that other runs do not pay for it."""
-    convert_cases: Callable[..., ConversionResult] = import_module("assay.datasets.converters").convert_cases
-    return convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1")
-
-
-def _of_conversation(case: Case, tool_use: Mapping[str, object], *, is_recorded: bool) -> Case:
-    # Policies are those of legal_eval_v1; a conversation's metadata may use the word for something else.
-    case = msgspec.structs.replace(case, contract="conversation_v1", policy_id="")
-    if is_recorded:
-        return msgspec.structs.replace(case, task="open", references=())
-    return msgspec.structs.replace(case, extra=tool_use) if tool_use.get(TOOLS) else case
-
-
-def _tools(conversation: Case) -> dict[str, list[str]]:
-    """Return the used tools, each with every member that its input ever had, so that the list reveals no call."""
-    members: dict[str, set[str]] = {}
-    for turn in conversation.turns:
-        if turn.tool_used is not None:
-            members.setdefault(turn.tool_used, set()).update(turn.tool_input or {})
-    return {tool: sorted(members[tool]) for tool in sorted(members)}
-
-
-def _calls(conversation: Case) -> dict[int, dict[str, object]]:
-    """Return the tool call after each user's turn, by the turn's id; later ones rest on outputs that no candidate sees."""
-    calls: dict[int, dict[str, Any]] = {}
-    asked: int | None = None
-    for turn in conversation.turns:
-        if turn.speaker == "user":
-            asked = turn.turn_id
-        elif turn.speaker == "assistant":
-            if asked is not None and turn.tool_used is not None:
-                calls[asked] = {EXPECTED: {"tool": turn.tool_used, "input": turn.tool_input or {}}}
-            # A reply ends the question: later calls depend on outputs of tools that a candidate does not see.
-            asked = None
-    return calls
-
-
-def tool_turns(conversations: Iterable[Case]) -> int:
-    """Return the turns that use a tool; a judge of recorded replies does not see them."""
-    return sum(turn.tool_used is not None for conversation in conversations for turn in conversation.turns)
-
-
-def recorded_replies(conversations: Iterable[tuple[Case, object]]) -> dict[str, str]:
-    """Return the recorded reply of each case."""
-    return {case.id: case.references[0] for case, _ in replayed(conversations, is_recorded=False)}
-
-
-def unanswered_turns(conversations: Iterable[Case]) -> int:
-    """Return user turns without a reply, or that cannot be sent; they are not evaluated."""
-    return sum(counts.skipped + counts.invalid for case in conversations for counts in _converted(case).report.sources)
-
-
 class DatasetInput(msgspec.Struct, frozen=True):
     """One dataset, read and validated."""
 
@@ -210,7 +134,16 @@ class RecordPreview(msgspec.Struct, frozen=True):
     policy_id: str = ""
     attachments: tuple[Attachment, ...] = ()
     kind: MethodKind | None = None
-    """Its grading method unless the run has a custom grader; None when there is none."""
+    """Its grading method by itself, whatever the run grades by; None when there is none."""
+    has_basis: bool = True
+    """It has something that a judge can compare an answer with."""
+    given_references: tuple[str, ...] | msgspec.Raw = ()
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Return its reference answers, which few selections need."""
+        given = self.given_references
+        return given if isinstance(given, tuple) else _decode_references(given)
 
 
 def read_dataset(
@@ -296,6 +229,11 @@ class _SelectionRow(msgspec.Struct):
     task_type: str
     metadata: dict[str, Any] | None = None
     attachments: tuple[_AttachmentRow, ...] | None = None
+    reference_answers: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def _decode_references(given: msgspec.Raw) -> tuple[str, ...]:
+    return msgspec.json.decode(given, type=tuple[str, ...] | None) or ()
 
 
 _decode_row = msgspec.json.Decoder(_SelectionRow).decode
@@ -305,7 +243,10 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
     """Yield previews of the valid records; for long JSONL files this costs a fifth of building their cases."""
     if dataset.plan.contract != "legal_eval_v1":
         for case in cases_of(dataset, is_recorded=is_recorded):
-            yield RecordPreview(case.index, case.id, case.task, case.metadata, case.policy_id, kind=kind_of(case))
+            basis = RECORD_CHECKS not in case.metadata or has_basis(case)
+            yield RecordPreview(
+                case.index, case.id, case.task, case.metadata, case.policy_id, (), kind_of(case), basis, case.references
+            )
         return
     broken = dataset.broken
     # Loaded here: no other contract needs it.
@@ -317,7 +258,8 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
             metadata = row.metadata or {}
             task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
-            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind_for("legal_eval_v1", task))
+            kind = kind_for("legal_eval_v1", task)
+            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind, given_references=row.reference_answers)
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:
@@ -366,6 +308,7 @@ class DatasetReading:
         self._runs_dir = runs_dir
         self._attachments = Attachments()
         self._names: set[str] = set()
+        self._unanswered: list[str] = []
         self._warned: list[str] = []
         self._faulty = 0
         """Files that cannot be used."""
@@ -380,6 +323,7 @@ class DatasetReading:
             self._read_dataset(path, file)
         more = self._faulty - FAULTY_FILES
         self._settings.problems += [f"{more:,} more files are not usable"] if more > 0 else []
+        self.notes += first_problems(self._unanswered)
         self.notes += first_problems(self._warned)
 
     def _files(self, path: Steps, entry: DatasetEntry) -> list[DatasetEntry]:
@@ -490,7 +434,7 @@ class DatasetReading:
         self.inputs.append(DatasetInput(plan, source, report, self._attachments, is_given))
         unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
         if unanswered:
-            self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
+            self._unanswered.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
         warnings = report.count("warning")
         if warnings:
             where = "assay.validate of the same data" if is_given else f"assay validate {entry.path}"

@@ -168,7 +168,9 @@ async def _reach_all(providers: Sequence[ProviderPlan], environ: Mapping[str, st
 
 def _provider(name: str, found: ConnectivityResult) -> DoctorCheck:
     if found.problem:
-        return DoctorCheck(area="providers", name=name, standing="problem", says=f"{found.host}: {found.problem}", hint=found.hint)
+        # A provider without an address has no host.
+        says = f"{found.host}: {found.problem}" if found.host else found.problem
+        return DoctorCheck(area="providers", name=name, standing="problem", says=says, hint=found.hint)
     return DoctorCheck(area="providers", name=name, says=" · ".join(_provider_facts(found)))
 
 

@@ -63,7 +63,10 @@ def _template_problems(entry: ProviderEntry) -> Iterator[Problem]:
 def _path_problems(entry: ProviderEntry) -> Iterator[Problem]:
     paths: dict[tuple[str, ...], str] = {(name,): getattr(entry, name) or "" for name in ("answer", "error", "steps", "session")}
     usage = entry.usage or UsagePaths()
-    paths |= {("usage", name): path or "" for name, path in msgspec.structs.asdict(usage).items()}
+    if isinstance(usage, str):
+        paths["usage",] = usage
+    else:
+        paths |= {("usage", name): path or "" for name, path in msgspec.structs.asdict(usage).items()}
     for member, path in paths.items():
         problem = path_problem(path) if path else ""
         if problem:

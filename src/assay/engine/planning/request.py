@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import inspect
 
+from assay.core.checks import Check, named_checks
 from assay.core.errors import UsageProblem, in_one_line
 from assay.core.exposure import FIXED, ExposedSetting, settings_struct
 from assay.core.issue import Finding, Issue
@@ -35,6 +36,7 @@ from assay.datasets.parsing.checks import (
     FindingList,
     array_at,
     check_flaws,
+    hint_of,
     name_of,
     nearest,
     object_at,
@@ -47,6 +49,7 @@ from assay.datasets.parsing.config import Interface
 from assay.datasets.parsing.formats import is_of_a_run, parse_yaml
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
 from assay.datasets.parsing.source import open_source
+from assay.engine.planning.check_entries import usable_checks
 from assay.engine.planning.http_endpoints import is_secret, literal_secrets
 from assay.store.redact import rule_problem, rule_problems
 
@@ -100,7 +103,10 @@ class _SettingsReader:
     def read(self, value: Any, expected: inspect.Type, path: Steps) -> Any:
         match _bare(expected):
             case inspect.UnionType(types=options):
-                return self.read(value, _option(value, options), path)
+                tags = {
+                    option.tag: option for option in map(_bare, options) if isinstance(option, inspect.StructType) and option.tag
+                }
+                return self._tagged(value, tags, path) if tags else self.read(value, _option(value, options), path)
             case inspect.StructType() as struct:
                 return self._struct(value, struct, path)
             case inspect.VarTupleType(item_type=item):
@@ -115,7 +121,7 @@ class _SettingsReader:
             case plain:
                 return self._plain(value, plain, path, must=_title(expected) or _described(plain))
 
-    def _struct(self, value: object, expected: inspect.StructType, path: Steps) -> object:
+    def _struct(self, value: object, expected: inspect.StructType, path: Steps) -> Any:
         members = object_at(self._found, value, path)
         if members is None:
             return _BAD
@@ -140,6 +146,21 @@ class _SettingsReader:
                 self._found.missing((*path, name))
         return _BAD if any(name not in read for name in required) else read
 
+    def _tagged(self, value: object, tags: Mapping[Any, inspect.StructType], path: Steps) -> object:
+        """Read a struct whose type is named by one of its members."""
+        members = object_at(self._found, value, path)
+        if members is None:
+            return _BAD
+        member = str(next(iter(tags.values())).tag_field)
+        if member not in members:
+            self._found.missing((*path, member), hint=f"known are {', '.join(map(str, tags))}")
+            return _BAD
+        tag = word_at(self._found, members[member], (*path, member), words=[*map(str, tags)])
+        if tag is None:
+            return _BAD
+        read = self._struct({name: item for name, item in members.items() if name != member}, tags[tag], path)
+        return _BAD if read is _BAD else {member: tag, **read}
+
     def _unknown(self, path: Steps, fields: Collection[str], wording: FieldAliases) -> None:
         name = str(path[-1])
         if name in wording.refused:
@@ -148,7 +169,7 @@ class _SettingsReader:
         hint = nearest(name, (*fields, *wording.older)) or f"known are {', '.join(sorted(fields))}"
         self._found.add("unsupported_field", path, f"unknown key {short(name)}", hint=hint, on_key=True)
 
-    def _list(self, value: object, item: inspect.Type, path: Steps) -> object:
+    def _list(self, value: object, item: inspect.Type, path: Steps) -> Any:
         items = array_at(self._found, value, path)
         if items is None:
             return _BAD
@@ -280,7 +301,17 @@ def read_members(value: object, found: FindingList) -> RunFileMembers:
     members = read_settings(value, RunFile, found=found, wordings=WORDINGS)
     _refuse_secrets(members, found)
     _check_redact_rules(members, found)
+    entries: Any = members.get("checks")
+    if entries is not None:
+        members["checks"] = usable_checks(entries, found=found, path=("checks",))
     return members
+
+
+def read_record_checks(value: object, *, found: FindingList, path: Steps) -> tuple[Check, ...]:
+    """Return the checks of a record, from its metadata; `found` gets every problem."""
+    read: Any = _SettingsReader(found, {}).read(value, inspect.type_info(tuple[Check, ...]), path)
+    usable = [] if read is _BAD else usable_checks(read, found=found, path=path)
+    return named_checks(msgspec.convert(usable, tuple[Check, ...]))
 
 
 def _check_redact_rules(members: RunFileMembers, found: FindingList) -> None:
@@ -332,6 +363,8 @@ def run_file_schema() -> dict[str, object]:
         # Sections that plans embed accept what a later version added to them; in a file an unknown key is an error.
         component["additionalProperties"] = False
         component["properties"] = {key: member for key, member in component["properties"].items() if not member.get("readOnly")}
+        if "type" in component["properties"]:
+            component["properties"]["type"].setdefault("description", "Type of the entry, which decides its other keys.")
         # The keys of a section have their own defaults.
         for member in component["properties"].values():
             if "$ref" in member and "default" in member:
@@ -555,7 +588,8 @@ def finding_lines(loaded: LoadedRunFile) -> tuple[str, ...]:
 
 
 def _said(finding: Finding) -> str:
-    return f"{finding.message} ({finding.hint})" if finding.hint else finding.message
+    hint = hint_of(finding)
+    return f"{finding.message} ({hint})" if hint else finding.message
 
 
 def _place(loaded: LoadedRunFile, finding: Finding) -> str:

@@ -11,6 +11,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,6 +36,7 @@ from assay.engine.planning.dataset_inputs import (
     reread,
     shown_path,
 )
+from assay.engine.planning.record_checks import CheckSurvey
 from assay.engine.records.groups import RecordGroups, member_text, metadata_value, read_rejected
 from assay.engine.records.run_metrics import UnsupportedRecords
 from assay.grading import POLICIES, UNKNOWN, UNSUITABLE, MethodKind, resolve_policy
@@ -375,16 +377,18 @@ def survey(
     has_policy: bool = False,
     is_custom: Callable[[str], bool] = lambda _: False,
     wanted: Iterable[str] = (),
+    checks: CheckSurvey | None = None,
 ) -> DatasetSurvey:
     """Survey the selected records; `answers` returns which records each candidate has an answer for, if they are given.
 
     With a policy of the run, those that records name are ignored; `is_custom` recognizes names of custom ones.
-    `wanted` are members of metadata that it looks for.
+    `wanted` are members of metadata that it looks for; `checks` looks at the checks of each record.
     """
     look = _SurveyState(rules, inputs, answers)
     look.unmet = dict.fromkeys(wanted)
     look.has_policy = has_policy
     look.is_custom = is_custom
+    look.checks = checks
     if profile is not None:
         look.misfits = UnsupportedRecords(profile)
     selector = selector_for(rules, inputs)
@@ -430,6 +434,7 @@ class _SurveyState:
         self.misfits: UnsupportedRecords | None = None
         self.has_policy = False
         self.is_custom: Callable[[str], bool] = lambda _: False
+        self.checks: CheckSurvey | None = None
 
     def at(self, number: int, glance: RecordPreview, *, is_taken: bool) -> None:
         """Survey one valid record."""
@@ -441,7 +446,10 @@ class _SurveyState:
         if not is_taken:
             return
         self._of_dataset[number] += 1
-        self._kinds[glance.kind] += 1
+        kind = glance.kind
+        if self.checks is not None:
+            kind = self.checks.look_at(glance, place=partial(place_of, self._inputs[number], glance.index))
+        self._kinds[kind] += 1
         if self.unmet:
             self._look_at_metadata(glance.metadata, self._rules.datasets[number].metadata)
         if self.misfits is not None:
@@ -518,8 +526,9 @@ class _SurveyState:
                 *self._clashes(),
                 *self._gaps(),
                 *(self.misfits.problems() if self.misfits else ()),
+                *(self.checks.problems() if self.checks else ()),
             ),
-            notes=tuple(self._notes(selector)),
+            notes=(*self._notes(selector), *(self.checks.notes() if self.checks else ())),
         )
 
     def _strangers(self) -> list[str]:

@@ -179,6 +179,7 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "profile_bounds": "json",
     "panel": "json",
     "judge_costs": "json",
+    "tool_calls": "json",
     "evaluator": "text",
     "policy_id": "text",
     "policy_sha256": "text",
@@ -222,7 +223,7 @@ _CASE_MEMBERS = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
 
 def table_rows(run: RunReader) -> Iterator[JsonObject]:
-    """A row for each valid record so far, in order: a value for each column, None where there is none."""
+    """Yield a row for each valid record so far, in order: a value for each column, None where there is none."""
     for line, case in run.pairs():
         prediction = msgspec.to_builtins(line)
         scores = [{**_SCORE_DEFAULTS, **score} for score in prediction["evaluator_scores"]]
@@ -231,7 +232,7 @@ def table_rows(run: RunReader) -> Iterator[JsonObject]:
 
 
 def typed_rows(run: RunReader) -> Iterator[dict[str, object]]:
-    """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
+    """Yield the rows with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
     return (typed(row, COLUMNS) for row in table_rows(run))
 
 
@@ -268,17 +269,17 @@ def run_facts(run: RunReader) -> dict[str, str]:
 
 
 def run_table(run: RunReader) -> RecordTable:
-    """The records of a run."""
+    """Return the records of a run."""
     return RecordTable(name=run.folders.run_id, columns=COLUMNS, rows=lambda: table_rows(run), facts=run_facts(run))
 
 
 def arrow_table(run: RunReader) -> ArrowTable:
-    """The records of a run as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
+    """Return the records of a run as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
     return arrow_of(run_table(run))
 
 
 def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
-    """The accepted records of a dataset."""
+    """Return the accepted records of a dataset."""
     head = {name: str(report.head[name]) for name in ("dataset_id", "dataset_version") if report.head.get(name)}
     facts = {"contract": report.contract or "", **head, "dataset_sha256": sha256, "assay_version": __version__}
     name = head.get("dataset_id") or next((case.dataset for case in report.cases), "")

@@ -149,6 +149,7 @@ class RedactedPlan:
         """Return the shown id of a call; a judge's name after the @ must not look like an e-mail address: `rubric@house.strict`."""
         if call_id in self._kept_calls:
             return call_id
+        # In two parts: `rubric@house.strict` would match the rule for e-mail addresses.
         about, _, asked = call_id.partition("@")
         parts = (about, asked) if asked.partition(":")[0] in self._judges else (call_id,)
         shown = "@".join(map(self.redactor.term, parts))
@@ -160,6 +161,7 @@ class RedactedPlan:
     def applied(self, model: str, applied: JsonObject) -> dict[str, object]:
         """Return the sent parameters, which are nearly always those of the model's last call."""
         last = self._applied.get(model)
+        # Redacting the same parameters for each of a million attempts would be most of the work.
         if last is None or last[0] != applied:
             last = self._applied[model] = (applied, self.redactor.structure(applied, OWN_NAMES))
         return last[1]
@@ -373,5 +375,6 @@ def _no_longer(given: Any, redacted: object) -> Any:
         return list(map(_no_longer, given, redacted))
     if not isinstance(redacted, str):
         return redacted
+    # The shortest mark may still be longer than a value of one character; then the limit is exceeded, not the secret shown.
     texts = (redacted, *(REDACTION_MARK.sub(mark, redacted) for mark in _SHORT_MARKS))
     return next((text for text in texts if len(text) <= len(str(given))), texts[-1])

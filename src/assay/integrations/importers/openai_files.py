@@ -246,8 +246,8 @@ class _Requests:
         instructions = body.get("instructions")
         if isinstance(instructions, str) and instructions.strip():
             # The Responses API has instructions next to its input; in a conversation they are the first message.
-            told = given if isinstance(given, list) else [{"role": "user", "content": given}]
-            given = [{"role": "system", "content": instructions}, *told]
+            messages = given if isinstance(given, list) else [{"role": "user", "content": given}]
+            given = [{"role": "system", "content": instructions}, *messages]
         return asked(given, self._reading)
 
     def _answer(self, body: Row, request_id: str) -> ImportedAnswer | None:

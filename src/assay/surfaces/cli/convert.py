@@ -148,7 +148,7 @@ def _convert_table(options: ConvertOptions, work: ConversionJob) -> int:
             work.sources[0], contract=options.target_contract or "auto", columns=options.columns, sheet=options.sheet
         )
     except api.ColumnsUnclear as unclear:
-        # Not a wrong option: the source has no records that could be told.
+        # Not a wrong option: the source has no recognizable records.
         exits.print_error(f"{unclear.message}; nothing was written", hint=unclear.hint)
         return exits.INVALID
     report = conversion.report

@@ -217,7 +217,7 @@ async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *,
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0
             yield _event(view)
-        # With a problem nothing will change until a user does something; the client is told and can follow again.
+        # With a problem nothing will change until a user does something; the client gets an event and can follow again.
         if view.completed_at or view.problem:
             return
         quiet += POLL_SECONDS
@@ -278,7 +278,7 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> BytesResponse
     if name not in STATIC_NAMES:
         raise HttpError(404, "no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
-    # A page from before an update asks for another hash, and must not be told to keep what it gets.
+    # A page from before an update asks for another hash, and must not cache what it gets.
     is_this_one = PLACE.static(name).endswith(f"?v={request.query_params.get('v', '')}")
     headers = {"Cache-Control": "public, max-age=31536000, immutable" if is_this_one else "no-cache"}
     return Response(static(name).encode(), media_type=media_type, headers=headers)
@@ -336,7 +336,7 @@ async def _row_events(
         if news not in (0, sent):
             sent = news
             yield part_event(_RowsPart(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
-        # Rows that the page does not show are never sent; it can only be told how many there are.
+        # Rows that the page does not show are never sent; it only gets their number.
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
 
 
