@@ -108,6 +108,15 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The turn as the provider sent it, if it calls tools: thoughts and signatures have to be sent back unchanged."""
 
 
+CANDIDATE_CALL = "candidate"
+"""Id of the first call of a record's candidate; further ones, with the outputs of its tools, are `candidate:step-2` and so on."""
+
+
+def is_candidate_call(call_id: str) -> bool:
+    """Return whether a call is one of the candidate's."""
+    return call_id == CANDIDATE_CALL or call_id.startswith(f"{CANDIDATE_CALL}:step-")
+
+
 TOOL_CALL_ONLY = "the reply holds tool calls and no text"
 
 

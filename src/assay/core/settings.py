@@ -30,6 +30,8 @@ OnInvalid = Literal["reject", "skip"]
 Fallback = Literal["live", "fail"]
 RubricMode = Literal["per_criterion", "one_call"]
 McqMode = Literal["exact", "any"]
+ToolOutputs = Literal["replay", "stop"]
+"""What answers a candidate's tool calls."""
 CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
 """batch_v1: `expected.required_criteria`."""
 ProfileId = Literal[
@@ -312,6 +314,15 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 32
     generation: Annotated[StageSection, described("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, described("Limits on the judges' calls.")] = StageSection()
+    tools: Annotated[
+        ToolOutputs,
+        exposed(
+            "What answers tool calls of candidates: `replay` gives a call that equals a recorded one the recorded output, `stop` "
+            "ends the answer with its first calls.",
+            option=CommandOption("Answer tool calls with recorded outputs, or stop at the first call.", default="{}"),
+            parameter=QueryParameter("What answers tool calls: `replay` or `stop`.", is_later=True),
+        ),
+    ] = "replay"
     system_prompt: Annotated[
         str,
         exposed(
@@ -507,6 +518,13 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "is `house`. `policy` overrides them.",
         ),
     ] = {}
+    tools: Annotated[
+        str,
+        exposed(
+            "File with the tools that conversations offer: a JSON or YAML list of `{name, description, parameters}`, or of tools "
+            "as chat completions have them. Default: inferred from the recorded calls.",
+        ),
+    ] = ""
     temperature: Annotated[
         Temperature | None,
         exposed(

@@ -126,7 +126,7 @@ class CheckedAnswer:
         called = read_call(self.reply.text)
         found = [call.name for call in self.reply.tool_calls]
         found += [name for step in self.reply.steps for name in _tools_of(step, 0)]
-        return tuple(dict.fromkeys([*found, *([called.tool] if called else [])]))
+        return tuple(dict.fromkeys([*found, *([called.name] if called else [])]))
 
 
 class ParsedAnswer(NamedTuple):

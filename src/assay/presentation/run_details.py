@@ -22,6 +22,7 @@ from assay.core.summary import (
     RepeatSummary,
     ScoreCount,
     Summary,
+    ToolCallSummary,
     TruncationSummary,
 )
 from assay.presentation import words
@@ -34,7 +35,16 @@ from assay.presentation.charts import (
     ReferenceLine,
     ScoreLevel,
 )
-from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean, truncation_text
+from assay.presentation.run import (
+    MeanKind,
+    panel_facts,
+    profile_text,
+    ranking_facts,
+    repeat_facts,
+    shared_mean,
+    tool_calls_text,
+    truncation_text,
+)
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (
     NO_LINKS,
@@ -132,6 +142,8 @@ def key_metrics(view: RunReport) -> Iterator[KeyMetric]:
         yield _score_key(view, summary)
         if summary.truncated is not None and summary.truncated.n:
             yield _truncated_key(summary.truncated, scale=summary.scale)
+        if summary.tool_calls is not msgspec.UNSET:
+            yield _tool_calls_key(summary.tool_calls)
     yield _cost_key(summary.cost_usd)
     whole = summary.latency_ms.end_to_end
     yield KeyMetric(
@@ -165,6 +177,15 @@ def _score_key(view: RunReport, summary: Summary) -> KeyMetric:
     note = f"{known} · 95 % interval {words.interval_text(ends)}" if ends or is_profile else known
     label = mean.title if is_profile else mean.title.capitalize()
     return KeyMetric(label=label, figure=figure, note=note, bar=figure.bar)
+
+
+def _tool_calls_key(calls: ToolCallSummary) -> KeyMetric:
+    figure = DisplayValue(
+        words.shown(rate(calls.correct_rate)),
+        "Share of the expected tool calls that were made with the right arguments.",
+        f"n {calls.scored:,}",
+    )
+    return KeyMetric(label="Tool calls", figure=figure, note=tool_calls_text(calls))
 
 
 def _truncated_key(truncated: TruncationSummary, *, scale: str | None) -> KeyMetric:

@@ -19,6 +19,7 @@ from assay.core.model_call import (
     Reply,
     Stage,
     failure_words,
+    is_candidate_call,
     unwanted_calls,
 )
 from assay.core.outcome import (
@@ -230,24 +231,30 @@ class _CaseRunner:
         return FailedOutcome(code=attempt.error_code, message=message, stage=attempt.stage, label=label, answer=self._answer())
 
     def _answer(self) -> str | None:
-        reply = self._replies.get("candidate")
-        return None if reply is None else reply.text
+        reply = self._candidate_reply()
+        # A turn that only calls tools has no answer yet.
+        return None if reply is None or (reply.tool_calls and not reply.text) else reply.text
+
+    def _candidate_reply(self) -> Reply | None:
+        """Return the candidate's last reply: it is called again with the outputs of its tool calls."""
+        calls = [call_id for call_id in self._replies if is_candidate_call(call_id)]
+        return self._replies[calls[-1]] if calls else None
 
     def _label_truncated(self, grade: Grade) -> Grade:
         """Give an answer that did not pass a label of its own where it ended at the output limit: what is missing is unknown."""
-        reply = self._replies.get("candidate")
+        reply = self._candidate_reply()
         if grade.passed or reply is None or TRUNCATED not in reply.flags:
             return grade
         return msgspec.structs.replace(grade, label="answer_truncated")
 
     def _apply_latency_limit(self, grade: Grade) -> Grade:
         """Apply batch_v1's latency limit: a late answer does not pass; a cached or supplied one has no known latency."""
-        allowed, reply = self._case.max_latency_ms, self._replies.get("candidate")
+        allowed, reply = self._case.max_latency_ms, self._candidate_reply()
         if allowed is None or reply is None:
             return grade
         if not UNTIMED.isdisjoint(reply.flags):
             return msgspec.structs.replace(grade, flags=(*grade.flags, "latency_unknown"))
-        if self._latencies["candidate"] <= allowed:
+        if sum(taken for call_id, taken in self._latencies.items() if is_candidate_call(call_id)) <= allowed:
             return grade
         # The measured time takes precedence over a label that a judge proposes.
         label: FailureLabel = "timeout_or_latency_exceeded"

@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from assay.core.settings import (
     TokenPrice,
     stated,
 )
+from assay.core.tools import ToolDefinition, infer_tools
 from assay.datasets.parsing.checks import nearest
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.dataset_inputs import (
@@ -43,7 +44,6 @@ from assay.engine.planning.dataset_inputs import (
     first_problems,
     on_invalid,
     shown_path,
-    tool_turns,
 )
 from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
@@ -52,6 +52,8 @@ from assay.engine.planning.record_checks import CheckRules, CheckSurvey
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
+from assay.engine.planning.tool_definitions import load_tools
+from assay.engine.planning.trajectories import recorded_calls
 from assay.engine.records.groups import NO_METADATA
 from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.storage.run_paths import MAX_RUN_ID, check_target_free, folders_of, run_suffix
@@ -95,6 +97,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
     planner.read_datasets()
     planner.name_models()
     planner.load_responses()
+    planner.name_tools()
     plans = planner.plans(suite_of(planner.candidates, now), new_run_id)
     surveyed = planner.survey(plans)
     plans = planner.with_record_policies(plans)
@@ -169,6 +172,7 @@ class _Planner:
         self._declared = self._with_base_url(self._providers())
         self._priced_names: set[str] = set()
         self._responses: ResponseFile | None = None
+        self.tools: tuple[ToolDefinition, ...] = ()
         self.profile = profile_of(settings.value.profile, is_compat=settings.value.compat)
         if settings.value.compat and self.profile is None and not settings.is_wrong(("profile",)):
             settings.add(("compat",), "compat says how a profile treats failures, and no profile is named")
@@ -357,20 +361,9 @@ class _Planner:
         read = {dataset.plan.contract for dataset in self.inputs} | {report.contract for report in self.refused}
         return bool(self.settings.datasets()) and read <= {"conversation_v1", None}
 
-    def _count_tools(self) -> None:
-        """Note what judges of recorded replies do not see: they get words only, no tool calls."""
-        for number, dataset in enumerate(self.inputs):
-            turns = tool_turns(dataset.report.cases)
-            if turns:
-                counts = dict.fromkeys(("tool_used", "tool_input"), turns)
-                fields = {**dataset.plan.fields, "not_sent": {**dataset.plan.fields.get("not_sent", {}), **counts}}
-                self.inputs[number] = msgspec.structs.replace(dataset, plan=msgspec.structs.replace(dataset.plan, fields=fields))
-
     def load_responses(self) -> None:
         """Load the given answers, if any, and the candidates that they name."""
         run, source = self.settings.value.run, self._source
-        if source == "part_of_conversation" and not run.responses:
-            self._count_tools()
         if source == "sampled" and run.responses:
             self.settings.add(("run", "response_source"), "responses are given, but the response source is 'sampled'")
         elif source == "prefilled" and not run.responses:
@@ -413,6 +406,25 @@ class _Planner:
         if self.settings.value.repeat > 1:
             self.settings.add(("repeat",), "recorded replies were given once; name a candidate to ask it several times")
         self.candidates = self.candidates or [_given(RECORDED)]
+
+    # Tools
+
+    def name_tools(self) -> None:
+        """Read the tools of the run file, or infer them from the recorded calls of its conversations."""
+        place, given = ("tools",), self.settings.value.tools
+        if given:
+            try:
+                self.tools, problems = load_tools((self.settings.folder(place) / given).absolute())
+            except SourceUnreadable as unreadable:
+                problems = [unreadable.message]
+            for problem in problems:
+                self.settings.add(place, problem)
+            return
+        conversations = [dataset for dataset in self.inputs if dataset.plan.contract == "conversation_v1"]
+        if conversations and self._source == "sampled":
+            calls = chain.from_iterable(recorded_calls(dataset.report.cases) for dataset in conversations)
+            self.tools, contradictions = infer_tools(calls)
+            self.notes += first_problems([f"recorded calls contradict each other: {one}" for one in contradictions])
 
     # Plans
 
@@ -480,6 +492,8 @@ class _Planner:
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
             "strict_parameters": value.strict_parameters,
+            "offered_tools": self.tools,
+            "tool_outputs": value.run.tools,
             "gates": gates,
             "default_gates": default_gates,
             "checks": named_checks(value.checks),

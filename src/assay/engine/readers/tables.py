@@ -179,6 +179,7 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "profile_bounds": "json",
     "panel": "json",
     "judge_costs": "json",
+    "tool_calls": "json",
     "evaluator": "text",
     "policy_id": "text",
     "policy_sha256": "text",
