@@ -22,7 +22,7 @@ from assay.grading import (
 from tests.engine.run_settings import mcq_row, write_rows
 from tests.grading.driving import SETTINGS, Driven, drive, golden_case, judged, mcq_case, reference_case, rubric_case
 from tests.grading.test_pairwise import fair, pair
-from tests.grading.test_reference import TRAVEL, turns
+from tests.grading.test_trajectory import TRAVEL, turns
 
 MET = '{"criteria_met": true, "explanation": "It does."}'
 TENTHS = '{"score": 0.8, "justification": "Nearly."}'

@@ -5,7 +5,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -74,7 +73,7 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
 
 
 def convert_table(
-    path: str | Path, *, contract: str = "auto", columns: ColumnSection | Mapping[str, Any] | None = None, sheet: str = ""
+    path: str | Path, *, contract: str = "auto", columns: ColumnSection | Mapping[str, object] | None = None, sheet: str = ""
 ) -> ConversionResult:
     """Convert a table to the records of a contract; rows that cannot be records are remarks. Raises UsageProblem."""
     named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})

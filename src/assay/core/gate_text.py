@@ -81,10 +81,10 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
             # With a profile the gate on the score is one on its headline.
             score_name, score = summary.profile.id, summary.profile.metric
     found = (
-        ("pass_rate", "pass rate", rate),
-        ("min_score", score_name, score),
-        ("max_error_rate", "error rate", error_rate),
-        ("max_truncated", "share of truncated answers", truncated),
+        ("pass_rate", "pass rate", rate, False),
+        ("min_score", score_name, score, False),
+        ("max_error_rate", "error rate", error_rate, True),
+        ("max_truncated", "share of truncated answers", truncated, True),
     )
     return [
         GateText(
@@ -94,9 +94,9 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
             value=metric.value,
             interval=metric.interval if metric.value is not None else None,
             is_rate=gate != "min_score",
-            is_most=gate.startswith("max_"),
+            is_most=is_most,
         )
-        for gate, name, metric in found
+        for gate, name, metric, is_most in found
         if (limit := getattr(gates, gate)) is not None
     ]
 

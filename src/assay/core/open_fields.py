@@ -111,7 +111,7 @@ _GRADING_PHRASE = re.compile(
     r"|(?:expert|physician|doctor|lawyer|attorney|safe|gpt|chatgpt|llm|ai)_(?:responses?|repl(?:y|ies)|completions?|outputs?)"
     r"|common_(?:mistakes?|errors?|misconceptions?)|supporting_(?:facts?|sentences?)|(?:desired|intended|target|ideal)_behaviou?rs?"
     r"|^(?:is|was)_(?:true|false|possible|impossible|relevant|supporting|safe|unsafe|harmful|toxic)$"
-    r"|^(?:actual|final|true)(?:_(?:value|number|choice|option|letter))?$|^(?:input_outputs?|(?:hidden|private|generated|challenge)_tests?(?:_list)?)$"
+    r"|^(?:actual|final|true)(?:_(?:value|number|choice|option|letter|decision|diagnosis|disposition))?$|^(?:input_outputs?|(?:hidden|private|generated|challenge)_tests?(?:_list)?)$"
     r"|(?<!drug)(?<!food)(?<!product)(?<!nutrition)(?<!warning)(?<!package)(?<!axis)(?<!row)(?<!column)(?<!speaker)(?<!private)_label$"
 )
 """Words that mean grading only together."""
@@ -124,7 +124,7 @@ _KEY_PARTS = frozenset((
     "assertions", "judgment", "judgments", "judgement", "judgements", "mark", "marks", "class", "result", "results", "outcome",
     "outcomes", "accepted", "acceptable", "reward", "rewards", "reply", "replies", "exp", "expl", "tgt", "ytrue", "rating",
     "ratings", "aliases", "highlights", "tldr", "patch", "sentiment", "polarity", "verifier", "verifiers", "validator",
-    "validators", "checker", "checkers",
+    "validators", "checker", "checkers", "better",
 ))  # fmt: skip
 """A name of only these means grading; with other words only if those are neutral: `best_label`, not `best_friend`."""
 _NEUTRAL_PARTS = frozenset((

@@ -7,7 +7,7 @@ from assay.core.checks import RECORD_CHECKS
 from assay.core.open_fields import grading_fields
 from assay.core.outcome import GradingFailure
 from assay.core.plan import PluginPlan
-from assay.grading import check_grader, five_point, mcq, pairwise, plugin_grader, reference, rubric
+from assay.grading import check_grader, five_point, mcq, pairwise, plugin_grader, reference, rubric, trajectory
 from assay.grading.assignment import NO_ATTACHMENTS, GradingAssignment, GradingMethod, GradingSettings, MethodKind, kind_of
 from assay.grading.policies import custom_policy_of, resolve_policy
 
@@ -16,8 +16,8 @@ GRADING_METHODS: dict[MethodKind, GradingMethod] = {
     "rubric": rubric.METHOD,
     "reference": reference.METHOD,
     "mcq": mcq.METHOD,
-    "turn": reference.TURN_TEXT,
-    "tool_call": reference.TURN_TOOL_CALL,
+    "turn": trajectory.TURN_TEXT,
+    "tool_call": trajectory.TURN_TOOL_CALL,
     "pairwise": pairwise.METHOD,
     "plugin": plugin_grader.METHOD,
     "checks": check_grader.METHOD,

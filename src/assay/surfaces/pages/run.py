@@ -170,7 +170,7 @@ def run_page(
         latencies=None if summary is None else run_details.latency_table(view, summary),
         spending=None if summary is None else run_details.spending_table(summary),
         settings=tuple(run_details.setting_facts(view.plan)),
-        plan_json=msgspec.json.format(msgspec.json.encode(view.manifest.plan_members), indent=2).decode(),
+        plan_json=run_details.plan_text(view.manifest.plan_members),
         hashes=tuple(run_details.hash_facts(view.manifest)),
         # Without a file there is nothing to list: the run is unfinished, or on another machine.
         artifacts=artifacts if files else None,
