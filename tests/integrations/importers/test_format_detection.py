@@ -69,6 +69,20 @@ def test_nothing_is_claimed_on_thin_evidence_and_the_message_names_what_is_there
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("faq.csv", "Question,Answer\na,b\n"), ("faq.jsonl", '{"question": "a", "answer": "b"}\n{"question": "c", "answer": "d"}\n')],
+)
+def test_a_table_of_questions_leads_to_the_commands_that_read_it(name: str, content: str) -> None:
+    Path(name).write_text(content)
+    refused = assay("import", name, "-o", "out.jsonl")
+    assert (
+        f"hint: a table of questions is run by assay run {name}, or converted by assay convert table {name} -o OUT"
+        in refused.stderr
+    )
+    assert assay("convert", "table", name, "-o", "out.jsonl").exit_code == 0
+
+
 def test_a_workbook_is_not_taken_for_a_log_though_both_are_archives() -> None:
     with zipfile.ZipFile("tests.xlsx", "w") as archive:
         archive.writestr("[Content_Types].xml", "<Types/>")

@@ -60,6 +60,13 @@ class FileOutline:
             return frozenset(self.yaml) if isinstance(self.yaml, dict) else _names_of_rows(self.yaml)
         return frozenset().union(*(frozenset(names) for names in islice(self._json_names(), _MAX_ROWS)))
 
+    @property
+    def is_rows(self) -> bool:
+        """Whether it is a table, lines of objects or a list of them."""
+        if self.is_table or self.source.ending in (".jsonl", ".ndjson"):
+            return True
+        return not self.is_yaml and not self.source.is_zip and not self.is_program and self.document is None
+
     @cached_property
     def yaml(self) -> object:
         """Value of a YAML file; None where it cannot be read."""
@@ -337,7 +344,13 @@ def _is_promptfoo_tests(outline: FileOutline) -> bool:
 def _next_step(outline: FileOutline) -> str:
     if outline.is_program:
         return f"let promptfoo evaluate it and import the results: promptfoo eval -c {outline.source.path.name} -o results.json"
-    return "name the config that uses them" if _is_promptfoo_tests(outline) else ""
+    if _is_promptfoo_tests(outline):
+        return "name the config that uses them"
+    if outline.is_rows and outline.names:
+        name = outline.source.name
+        formats = f"a format of another tool is named by --from {'|'.join(FORMATS)}"
+        return f"a table of questions is run by assay run {name}, or converted by assay convert table {name} -o OUT; {formats}"
+    return ""
 
 
 def open_sources(names: Sequence[str], form: ImportFormat | None, reading: ImportState) -> list[ImportSource]:
