@@ -49,6 +49,7 @@ Formats, detected by content; a folder stands for the files in it that one forma
   deepeval         goldens and test cases (JSON, JSONL, CSV), test runs (JSON)
   lm-eval          samples_*.jsonl, best with their results_*.json
   openai-evals     samples of a registry (JSONL), with its YAML if you like
+  openai-evals-api hosted evals as the API returns them: eval, runs, output items
   openai-batch     output of the Batch API together with its input: answers without scores
 """
 

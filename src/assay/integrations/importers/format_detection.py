@@ -229,6 +229,12 @@ def _openai_evals_api(outline: FileOutline) -> str:
     kind = outline.text_member("object")
     if kind in _EVAL_OBJECTS:
         return f"an object '{kind}'"
+    if kind == "list" and outline.document is not None:
+        try:
+            first = LazyObject(next(iter(elements(outline.document.part("data"), "data")), b"{}")).get("object")
+        except RowRefused:
+            return ""
+        return f"a list of objects '{first}'" if first in _EVAL_OBJECTS else ""
     return outline.has("datasource_item", "results") or outline.has("data_source_config", "testing_criteria")
 
 
