@@ -94,12 +94,12 @@ def convert_table(
 
 
 def import_files(
-    sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
+    sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = True, wants_turns: bool = False
 ) -> ImportResult:
     """Read files of another tool; `dataset().lines()` writes them as a dataset, `report()` lists what is missing there.
 
-    With `follows_files`, files that a config names are read too, as far as they are below its folder; with `wants_turns` whole
-    conversations are kept, which conversation_v1 needs.
+    Files that a config names are read too, as far as they are below its folder, unless `follows_files` is false; with `wants_turns`
+    whole conversations are kept, which conversation_v1 needs.
     """
     return read_files(sources, form, follows_files=follows_files, wants_turns=wants_turns)
 

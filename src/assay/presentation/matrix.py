@@ -54,8 +54,7 @@ def _cell(line: PredictionLine | None, text_limit: int) -> Cell:
     if line is None:
         return Cell(UNKNOWN)
     found = result_cell(line)
-    answer = cut(one_line(line.model_response or ""), text_limit)
-    return Cell(" · ".join(filter(None, (result_text(line), answer))), tone=found.tone)
+    return Cell(result_text(line), tone=found.tone, detail=cut(one_line(line.model_response or ""), text_limit))
 
 
 def result_text(line: PredictionLine) -> str:
