@@ -73,10 +73,18 @@ class FileOutline:
     @cached_property
     def document(self) -> LazyObject | None:
         """The whole file as one JSON object; None where it is something else."""
+        # Lines are not parsed as one document, which would copy all of them.
+        is_other = self.is_table or self.is_yaml or self.is_program or self.source.is_zip or self.is_lines
         try:
-            return None if self.is_table or self.is_yaml or self.source.is_zip else LazyObject(self.source.opened.buffer())
+            return None if is_other else LazyObject(self.source.opened.buffer())
         except RowRefused:
             return None
+
+    @cached_property
+    def is_lines(self) -> bool:
+        """Whether the first of several lines is an object: text in quotes may contain line breaks only as escapes."""
+        line, _, rest = self.source.opened.head(_LONGEST_LINE).lstrip().partition(b"\n")
+        return bool(rest.strip()) and _is_object(line)
 
     def has(self, *names: str) -> str:
         """Return evidence if all names are there, else an empty text."""
@@ -121,11 +129,9 @@ class FileOutline:
 
     def _rows(self) -> Iterator[Text]:
         """Yield the first lines where each is an object, else the document, or the elements of its list."""
-        head = self.source.opened.head(_LONGEST_LINE).lstrip()
-        line, feed, _ = head.partition(b"\n")
-        # Text in quotes may contain line breaks only as escapes, so a first line that is an object is JSON Lines.
-        if (feed or len(line) == self.source.opened.size) and _is_object(line):
-            yield from (one for one in head.split(b"\n") if _is_object(one))
+        if self.is_lines:
+            head = self.source.opened.head(_LONGEST_LINE).lstrip()
+            yield from (one for one in head.split(b"\n", _MAX_ROWS) if _is_object(one))
         elif self.document is not None:
             yield self.source.opened.buffer()
         else:
@@ -337,7 +343,13 @@ def _is_promptfoo_tests(outline: FileOutline) -> bool:
 def _next_step(outline: FileOutline) -> str:
     if outline.is_program:
         return f"let promptfoo evaluate it and import the results: promptfoo eval -c {outline.source.path.name} -o results.json"
-    return "name the config that uses them" if _is_promptfoo_tests(outline) else ""
+    if _is_promptfoo_tests(outline):
+        return "name the config that uses them"
+    if outline.is_table and outline.names:
+        name = outline.source.name
+        formats = f"a format of another tool is named by --from {'|'.join(FORMATS)}"
+        return f"a table of questions is run by assay run {name}, or converted by assay convert table {name} -o OUT; {formats}"
+    return ""
 
 
 def open_sources(names: Sequence[str], form: ImportFormat | None, reading: ImportState) -> list[ImportSource]:
