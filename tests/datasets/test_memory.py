@@ -67,6 +67,16 @@ def test_rows_of_a_contract_are_records_and_no_table(make: Any) -> None:
     assert [(case.id, case.task, len(case.choices)) for case in cases_of(make(rows))] == [("a", "mcq", 2), ("b", "mcq", 2)]
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.Table.from_pylist, datasets.Dataset.from_list])
+def test_what_a_frame_has_as_null_is_absent_from_a_record_of_a_contract(make: Any) -> None:
+    open_row = {"schema_version": "legal_eval_v1", "id": "b", "dataset": "law", "task_type": "reference_qa", "prompt": "Why?"}
+    rows = [mcq_row("a"), {**open_row, "reference_answers": ["So."]}]
+    # A frame has the same members in each row.
+    names = dict.fromkeys(name for row in rows for name in row)
+    full = [{**names, **row} for row in rows]
+    assert [(case.id, case.task) for case in cases_of(make(full))] == [("a", "mcq"), ("b", "reference")]
+
+
 def test_columns_are_named_by_what_they_hold() -> None:
     rows = [{"Frage": "Wie viel ist 2+2?", "Lösung": "4", "Nr": "7"}]
     (case,) = cases_of(rows, columns={"prompt": "Frage", "reference": "Lösung", "id": "Nr"})

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from assay.datasets.tables import TableRecords
 
 ACCEPTED = "a path, bytes, dicts, a DataFrame (pandas, polars), an Arrow table or a dataset of Hugging Face"
+_FRAMES = ("pandas", "polars", "pyarrow", "datasets")
 _JSON_HINT = "leave it out, or give dicts, lists, strings, numbers, booleans and None"
 
 
@@ -48,6 +49,9 @@ def open_data(
         return ValidationReport(path="<object>", contract=None, outcome="rejected", counts=RecordCounts(), issues=[issue])
     if isinstance(value, list) and _is_table(value, contract, table[0]):
         return _open_rows(value, contract, table, name=name)
+    if _is_frame(data):
+        # A frame has every member in every row, and null for what a record does not have.
+        value = _without_nulls(value)
     return _encoded(value, contract, name=f"{name or '<object>'}.json")
 
 
@@ -116,6 +120,10 @@ def _frame_rows(data: Any) -> Iterable[object] | None:
     return rows
 
 
+def _is_frame(data: object) -> bool:
+    return type(data).__module__.partition(".")[0] in _FRAMES or hasattr(data, "__arrow_c_stream__")
+
+
 def _pandas_rows(frame: Any) -> Iterator[Mapping[str, object]]:
     names = [str(name) for name in frame.columns]
     doubled = next((name for number, name in enumerate(names) if name in names[:number]), None)
@@ -159,6 +167,13 @@ def _plain(value: Any, where: str) -> Any:
         fields = value.__struct_fields__ if isinstance(value, msgspec.Struct) else value.__dataclass_fields__
         return {name: _plain(getattr(value, name), f"{where}, '{name}'" if where else f"'{name}'") for name in fields}
     raise UsageProblem(f"{where or 'the value'} is {_type_name(value)}, which is not JSON", hint=_JSON_HINT)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value without the members that are null, at any depth."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
+    return [_without_nulls(member) for member in value] if isinstance(value, list) else value
 
 
 def _key(name: object, where: str) -> str:

@@ -80,6 +80,7 @@ def matrix_document(row: api.MatrixRow, columns: Sequence[api.MatrixColumn]) -> 
             "answer": line.model_response,
             "justification": line.justification,
             "error_code": line.error_code,
+            **({"checks": {check.name: check.passed for check in line.checks}} if line.checks else {}),
         }
         for column, line in zip(columns, row.cells, strict=True)
         if line is not None

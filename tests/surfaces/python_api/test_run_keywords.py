@@ -63,6 +63,22 @@ def test_functions_and_async_functions_and_names_stand_beside_each_other(options
     assert len(runs.compare().pairs) == 3
 
 
+def test_checks_are_in_the_records_and_in_the_matrix(options: dict[str, Any]) -> None:
+    checks = [{"type": "equals"}, {"name": "short", "type": "length", "max": 4}]
+    runs = assay.run(ROWS, model=[right, four], checks=checks, runs_dir=options["runs_dir"])
+    first, second = runs.matrix()
+    assert [result["checks"] for result in second["results"].values()] == [
+        {"equals": True, "short": True},
+        {"equals": False, "short": True},
+    ]
+    assert first["references"] == ["four"]
+    rows = list(runs[0].records())
+    assert [(row["question"], row["model_response"], row["passed"]) for row in rows] == [
+        ("What is 2+2?", "four", True),
+        ("What is 3+3?", "six", True),
+    ]
+
+
 def test_a_model_may_be_a_mapping_with_its_name(options: dict[str, Any]) -> None:
     runs = assay.run(ROWS, model=[{"name": "good", "model": right}, {"name": "echo", "model": "scripted/echo"}], **options)
     assert [run.candidate for run in runs] == ["good", "echo"]

@@ -16,6 +16,10 @@ from assay.presentation.sections import DecisionView, Table, TextBlock, Timestam
 from assay.presentation.words import counted, sample_name
 from assay.surfaces.pages.page_renderer import FileLinks, PageLinks, PageViewer, page
 
+PAGE_RECORDS = 200
+"""Records on the page of a server; a file may have more."""
+MAX_COMPARED = 50_000
+"""Records of all runs together up to which the page of a server compares them; `assay compare` has no limit."""
 MAX_PAIRS = 45
 """Pairs that are compared: those of ten candidates; more take long and are read by nobody."""
 
@@ -66,7 +70,7 @@ class GroupPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group_page(group: api.RunGroup, *, place: PageLinks, limit: int | None, made: Timestamp | None = None) -> GroupPage:
-    """Return the view of the finished runs of a group, with at most so many records: those that tell most."""
+    """Return the view of a group, with at most so many records: those that tell most. Unfinished runs have no column."""
     views = [sketch_of(run) for run in group.runs]
     matrix = api.run_matrix(group.runs)
     positions = matrix.telling(limit)
@@ -92,8 +96,12 @@ def group_page(group: api.RunGroup, *, place: PageLinks, limit: int | None, made
 def _compared(group: api.RunGroup, place: PageLinks) -> tuple[Table | None, tuple[str, ...]]:
     """Return the table of the pairs, and what keeps a difference from being the candidates' alone."""
     number = len(group.runs)
+    if number < len(("before", "after")):
+        return None, ()
     if number * (number - 1) // 2 > MAX_PAIRS:
         return None, (f"{number} runs are too many to compare each with each: assay compare BEFORE AFTER compares two",)
+    if place.is_server and sum(run.result.counts.total_records for run in group.runs) > MAX_COMPARED:
+        return None, ("the runs are too large to compare them here: assay compare GROUP, or Compare on the page of a run",)
     try:
         found = api.compare_runs(group)
     except AssayError as problem:

@@ -190,6 +190,10 @@ class Run:
         """Yield every valid record with what came of it, in order, from the one at `start` on."""
         return map(plain, self.reader.predictions(start))
 
+    def records(self) -> Iterator[JsonObject]:
+        """Yield a row for each valid record, as an export has it: what was asked, what is right, the answer and its grade."""
+        return map(plain, api.table_rows(self.reader))
+
     def record(self, record_id: str, *, sample: int | None = None) -> JsonObject:
         """Return one record by its id or its index: what was asked, what came of it, every attempt; raises RunNotFound.
 
