@@ -13,6 +13,7 @@ from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
 from assay.engine.planning.request import run_file_schema
 from docs.house import house_svg
+from docs.keywords import keywords_module
 from docs.models import current, outdated
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +22,7 @@ SCHEMA = ROOT / "src" / "assay" / "schemas" / "run_file.schema.json"
 PAGE = ROOT / "docs" / "reference" / "run-file.md"
 CHECKS_PAGE = ROOT / "docs" / "reference" / "checks.md"
 PROVIDERS_PAGE = ROOT / "docs" / "reference" / "providers.md"
+KEYWORDS = ROOT / "src" / "assay" / "core" / "setting_keywords.py"
 COMMANDS = ROOT / "docs" / "reference" / "run.md"
 _TABLE = re.compile(r"(?P<mark><!-- (?P<what>[\w ]+) -->\n\n)(?:\|.*\n)+")
 """A mark that no reader sees, and the table below it."""
@@ -44,6 +46,7 @@ def generated() -> dict[Path, str]:
         PROVIDERS_PAGE: current(_with_tables(PROVIDERS_PAGE, tables)),
         COMMANDS: current(commands),
         HOUSE: house_svg(),
+        KEYWORDS: keywords_module(),
     }
 
 

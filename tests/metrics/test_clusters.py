@@ -26,6 +26,11 @@ def test_the_error_of_a_mean_is_that_of_its_clusters_however_many_rows_they_have
     assert (found.value, found.clusters) == (pytest.approx(standard_error(VALUES)), 60)
 
 
+def test_a_mean_without_an_interval_of_rows_has_none_of_clusters() -> None:
+    plain = Estimate(value=0.5, n=2, reason="too few")
+    assert clustered_mean(plain, np.array([0.0, 1.0]), np.arange(2), ends=(0.0, 1.0)) == plain
+
+
 def test_clusters_that_show_nothing_in_common_change_nothing() -> None:
     assert design_effect(np.tile(np.arange(30), 2), np.concatenate([CENTRED[:30], -CENTRED[:30]])) == 1.0
 

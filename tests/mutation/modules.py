@@ -59,7 +59,11 @@ MODULES: tuple[Module, ...] = (
         "grading/choice_parser.py", "grading/test_choice_parser.py grading/test_choice_wording.py grading/test_mcq.py", _GRADING
     ),
     Module("grading/panel.py", "grading/test_panel.py engine/execution/test_panels.py", _GRADING),
-    Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
+    Module(
+        "grading/verdict.py",
+        "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py grading/test_rubric_one_call.py",
+        _GRADING,
+    ),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/comparison/test_gate.py surfaces/test_every_figure.py"),
     Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_intervals_meant.py metrics/test_clusters.py", _METRICS),
     Module(

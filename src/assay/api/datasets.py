@@ -5,7 +5,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -75,7 +74,7 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
 
 
 def convert_table(
-    path: str | Path, *, contract: str = "auto", columns: ColumnSection | Mapping[str, Any] | None = None, sheet: str = ""
+    path: str | Path, *, contract: str = "auto", columns: ColumnSection | Mapping[str, object] | None = None, sheet: str = ""
 ) -> ConversionResult:
     """Convert a table to the records of a contract; rows that cannot be records are remarks. Raises UsageProblem."""
     named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})
@@ -96,12 +95,12 @@ def convert_table(
 
 
 def import_files(
-    sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
+    sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = True, wants_turns: bool = False
 ) -> ImportResult:
     """Read files of another tool; `dataset().lines()` writes them as a dataset, `report()` lists what is missing there.
 
-    With `follows_files`, files that a config names are read too, as far as they are below its folder; with `wants_turns` whole
-    conversations are kept, which conversation_v1 needs.
+    Files that a config names are read too, as far as they are below its folder, unless `follows_files` is false; with `wants_turns`
+    whole conversations are kept, which conversation_v1 needs.
     """
     return read_files(sources, form, follows_files=follows_files, wants_turns=wants_turns)
 

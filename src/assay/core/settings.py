@@ -562,9 +562,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = None
     prices: Annotated[
         dict[Name, TokenPrice],
-        described("Prices of single models, by the names that reports call them, instead of the price list's."),
+        exposed("Prices of single models, by the names that reports call them, instead of the price list's."),
     ] = {}
-    providers: Annotated[tuple[ProviderEntry, ...], described("Custom servers, and limits for the well-known ones.")] = ()
+    providers: Annotated[tuple[ProviderEntry, ...], exposed("Custom servers, and limits for the well-known ones.")] = ()
     run: Annotated[RunSection, described("Settings of the run itself.")] = RunSection()
     records: Annotated[
         tuple[str, ...],
@@ -711,7 +711,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = ()
     slices: Annotated[
         tuple[Name, ...],
-        described(
+        exposed(
             "Metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as "
             "`court` or `court.name`: of the record, else of its `batch_v1` document."
         ),
@@ -720,7 +720,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         "dataset",
     )
     cluster_key: Annotated[
-        str, described("Metadata key, of records or their document, whose values form clusters of records, for honest intervals.")
+        str, exposed("Metadata key, of records or their document, whose values form clusters of records, for honest intervals.")
     ] = ""
 
 

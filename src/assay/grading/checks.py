@@ -383,7 +383,7 @@ def _fits_schema(check: JsonSchemaCheck, answer: CheckedAnswer) -> CheckFinding:
     parsed = answer.parsed(extract=check.extract)
     if parsed.problem:
         return CheckFinding(False, parsed.problem)
-    problems = validator(msgspec.json.encode(check.schema)).iter_errors(parsed.value)
+    problems = validator(check.schema_json).iter_errors(parsed.value)
     first = next(iter(problems), None)
     if first is None:
         return CheckFinding(True, "the schema accepts the answer")
@@ -403,7 +403,7 @@ def validator(schema: bytes) -> Any:
         return library.validator_for(
             msgspec.json.decode(schema), pattern_options=library.RegexOptions(), retriever=_refuse_reference
         )
-    except (ValueError, library.ReferencingError) as problem:
+    except (ValueError, msgspec.DecodeError, library.ReferencingError) as problem:
         raise ValueError(str(problem).partition("\n")[0]) from None
 
 
@@ -650,7 +650,7 @@ def _pattern_problems(check: RegexCheck) -> Iterable[CheckProblem]:
 
 def _schema_problems(check: JsonSchemaCheck) -> Iterable[CheckProblem]:
     try:
-        validator(msgspec.json.encode(check.schema))
+        validator(check.schema_json)
     except MissingExtra as problem:
         yield CheckProblem("type", problem.message, problem.hint)
     except ValueError as problem:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, RequestMembers
 from assay.core.http_template import METADATA, OMITTED, slots_in
 from assay.core.model_call import ModelFailure, ModelRequest
 from assay.core.plan import ProviderPlan
@@ -49,7 +49,7 @@ def record_values(provider: ProviderPlan) -> Callable[[ModelRequest], object] | 
     return values
 
 
-def attachment_values(ask: ModelRequest) -> list[JsonObject]:
+def attachment_values(ask: ModelRequest) -> list[RequestMembers]:
     """Return the attachments with their texts."""
     return [msgspec.structs.asdict(one) for one in (ask.record.attachments if ask.record else ())]
 

@@ -122,11 +122,14 @@ class Cell(DisplayValue, frozen=True):
     is_code: bool = False
     names: tuple[str, ...] = ()
     """Ids that stand before the text."""
+    detail: str = ""
+    """Text that follows it, such as the answer after its result."""
 
     @property
     def full(self) -> str:
-        """Text with its interval: `83.3 % [43.6 %, 97.0 %]`."""
-        return f"{self.text} {self.interval}" if self.interval else self.text
+        """Text with its interval and its detail: `83.3 % [43.6 %, 97.0 %]`, `4 passed · The answer`."""
+        text = f"{self.text} {self.interval}" if self.interval else self.text
+        return " · ".join(filter(None, (text, self.detail)))
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):

@@ -111,6 +111,8 @@ class DatasetInput(msgspec.Struct, frozen=True):
     report: ValidationReport
     attachments: Attachments = msgspec.field(default_factory=Attachments)
     """Cache of its attachments, shared by the datasets of a run."""
+    is_given: bool = False
+    """It was given in memory, and is no file before the run has stored it."""
 
     @property
     def is_table(self) -> bool:
@@ -298,6 +300,8 @@ def shown_path(path: str) -> str:
     return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else path
 
 
+GIVEN_NAME = "records"
+"""Name of a dataset in memory that has no other."""
 FAULTY_FILES = 10
 """Unusable files that are reported in full before further ones are only counted."""
 
@@ -391,11 +395,51 @@ class DatasetReading:
             hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
             self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)
             return
+        self._accept(path, entry, source, report, config=config)
+
+    def read_given(self, data: object, name: str) -> None:
+        """Validate a dataset in memory."""
+        value, title = self._settings.value, file_stem(name) or GIVEN_NAME
+        entry = DatasetEntry(path=title, name=title)
+        # Loaded here: most runs are over files.
+        memory = import_module("assay.datasets.memory")
+        try:
+            config = self._validation(("config",), entry)
+            contract = self._settings.contract or "auto"
+            table = (value.columns, value.sheet)
+            source: Source | ValidationReport = memory.open_data(data, contract, table=table, name=name or GIVEN_NAME)
+            if isinstance(source, ValidationReport):
+                report = source
+            else:
+                options = ReadOptions(interface=self._settings.interface, table=table)
+                report = read(source, self._code.contract(("datasets",), entry, source), config=config, options=options)
+        except (SourceUnreadable, UsageProblem) as problem:
+            self._settings.problems.append(f"{problem.message} ({problem.hint})" if problem.hint else problem.message)
+            return
+        report.path = title
+        if isinstance(source, ValidationReport):
+            self.refused.append(report)
+            self._settings.problems += self._errors(report, is_given=True)
+            return
+        source.name = memory.given_file(source, title)
+        self._accept(("datasets",), entry, source, report, config=config, is_given=True)
+
+    def _accept(
+        self,
+        path: Steps,
+        entry: DatasetEntry,
+        source: Source,
+        report: ValidationReport,
+        *,
+        config: ValidationConfig,
+        is_given: bool = False,
+    ) -> None:
+        """Add a dataset that was read, or note why it cannot be used."""
         reason = self._refusal(report, is_table=source.table is not None)
         if report.contract is None or reason:
             self.refused.append(report)
             # The report is kept whole: HTTP answers and the pytest plugin list all its errors.
-            self._refuse(path, reason, self._errors(report))
+            self._refuse(() if is_given else path, reason, self._errors(report, is_given=is_given))
             return
         plan = msgspec.structs.replace(
             dataset_plan(source, report, name=entry.name or self._free_name(source)),
@@ -406,13 +450,14 @@ class DatasetReading:
             validation=changed_settings(config),
         )
         self._names.add(plan.name)
-        self.inputs.append(DatasetInput(plan, source, report, self._attachments))
+        self.inputs.append(DatasetInput(plan, source, report, self._attachments, is_given))
         unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
         if unanswered:
             self._unanswered.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
         warnings = report.count("warning")
         if warnings:
-            self._warned.append(f"'{plan.name}' has {warnings:,} warning(s); see: assay validate {entry.path}")
+            where = "assay.validate of the same data" if is_given else f"assay validate {entry.path}"
+            self._warned.append(f"'{plan.name}' has {warnings:,} warning(s); see: {where}")
 
     def _validation(self, path: Steps, entry: DatasetEntry) -> ValidationConfig:
         """Return the settings for validating the dataset: its own, or those for all datasets."""
@@ -456,16 +501,24 @@ class DatasetReading:
         ways = "correct them, or leave them out with on_invalid: skip (--on-invalid skip)"
         return heading(f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}")
 
-    def _errors(self, report: ValidationReport) -> list[str]:
+    def _errors(self, report: ValidationReport, *, is_given: bool = False) -> list[str]:
         errors = [issue for issue in report.issues if issue.severity == "error"]
-        path = shown_path(report.path)
-        return first_problems([f"{path}:{_line(issue)}" for issue in errors[:MAX_LISTED]], report.count("error"))
+        # Data in memory have no lines; the path of an issue is its place.
+        path = report.path if is_given else shown_path(report.path)
+        lines = [_given_line(issue) if is_given else _line(issue) for issue in errors[:MAX_LISTED]]
+        return first_problems([f"{path}:{line}" for line in lines], report.count("error"))
 
 
 def _line(issue: Issue) -> str:
     """Format an error in one line, with its hint."""
     hint = f" ({issue.hint})" if issue.hint else ""
     return f"{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}{hint}"
+
+
+def _given_line(issue: Issue) -> str:
+    """Format an error of a dataset in memory in one line."""
+    hint = f" ({issue.hint})" if issue.hint else ""
+    return f"{f' {issue.path}:' if issue.path else ''} {issue.code}: {issue.message}{hint}"
 
 
 def _check_name(place: Path) -> None:

@@ -235,11 +235,15 @@ class _Planner:
     def read_datasets(self) -> None:
         """Validate every dataset once."""
         entries = self.settings.datasets()
-        if not entries and not self.settings.is_wrong(("datasets",)):
+        if self.settings.data is not None and entries:
+            self.settings.add(("datasets",), "a dataset in memory and files are given; give one of the two")
+        if not entries and self.settings.data is None and not self.settings.is_wrong(("datasets",)):
             is_given = bool(self.settings.value.datasets)
             self.settings.add(("datasets",), "every dataset is disabled" if is_given else "no dataset is named")
         reading = DatasetReading(self.settings, self.code, runs_dir=self.runs_dir)
         reading.read(entries)
+        if self.settings.data is not None:
+            reading.read_given(self.settings.data, self.settings.data_name)
         self.inputs, self.refused = reading.inputs, reading.refused
         self.notes += reading.notes
         self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
@@ -489,7 +493,7 @@ class _Planner:
         # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
-            "datasets": tuple(_without_sent(dataset.plan, sent) for dataset in self.inputs),
+            "datasets": tuple(_without_sent(self._stored(dataset, run_id), sent) for dataset in self.inputs),
             "candidate": candidate,
             "judges": tuple(self.judges),
             "panel": stated(value.panel),
@@ -516,6 +520,16 @@ class _Planner:
             "plugins": self.code.used_by(models),
         }
         return Plan(**{**_same_settings(value.run), **_same_settings(value), **found})
+
+    def _stored(self, dataset: DatasetInput, run_id: str) -> DatasetPlan:
+        """Return the plan of a dataset; one in memory is read from the run's own folder."""
+        if not dataset.is_given:
+            return dataset.plan
+        with suppress(UsageProblem):
+            path = folders_of(self.runs_dir, run_id).given / dataset.plan.source_file
+            return msgspec.structs.replace(dataset.plan, path=str(path))
+        # An id that is no name of a folder was reported with the places of the runs.
+        return dataset.plan
 
     def _retention(self) -> RetentionPolicy:
         try:
@@ -605,6 +619,10 @@ class _Planner:
 
     def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
         """Read every attachment before any call; when invalid records are skipped, an unreadable one costs only its own record."""
+        if dataset.is_given and used:
+            what = f"'{dataset.plan.name}' is in memory, where '{used[0].path}' cannot be found next to it"
+            self.settings.problems.append(f"{what}; write the dataset to a file in the folder of its attachments")
+            return
         skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip"
         found = dataset.attachments.check(folder_of(dataset.plan), used)
         path = shown_path(dataset.plan.path)

@@ -232,6 +232,7 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
         has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
         note=note,
         project=plan.project,
+        group=plan.group or "",
     )
 
 
@@ -297,6 +298,7 @@ def _active_listing(folders: RunPaths, opener: LedgerOpener) -> RunListing:
         is_resumable=failure is not None,
         note=_shown_problem(row, failure, plan) or _waiting(row),
         project=plan.project,
+        group=plan.group or "",
     )
 
 
@@ -392,6 +394,7 @@ def _listing_of_plan(run_id: str, plan: bytes) -> RunListing:
         candidate=decoded.candidate.name,
         judges=tuple(judge.name for judge in decoded.judges),
         project=decoded.project,
+        group=decoded.group or "",
     )
 
 

@@ -126,6 +126,8 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     records_address: str
     compare_address: str
+    group_address: str
+    """Page of its group; empty for a run by itself."""
     exports: tuple[Cell, ...]
 
 
@@ -180,6 +182,7 @@ def run_page(
         problems=tuple(map(str, problems or ())),
         records_address=place.records(run_id),
         compare_address=place.compare(after=run_id) if result.is_finished else "",
+        group_address=place.group(view.plan.group) if view.plan.group else "",
         exports=tuple(text_cell(kind.upper(), address=place.export(run_id, kind)) for kind in EXPORTED),
     )
 
