@@ -185,6 +185,9 @@ class SettingKeywords(TypedDict, total=False):
     max_truncated: float | None
     """Share of the answers that may end at the output limit."""
 
+    min_tool_calls: float | None
+    """Share of the expected tool calls that are made with the right arguments; with unknown ones, their worst case."""
+
     slices: Sequence[str] | None
     """Metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as `court` or
     `court.name`: of the record, else of its `batch_v1` document.
