@@ -113,6 +113,9 @@ LOST = [
     ({"type": "regex", "value": "(?=a)"}, "assert regex that RE2 cannot read"),
     ({"type": "is-json", "value": {"$ref": "http://x"}}, "assert is-json with a schema that cannot be read"),
     ({"type": "contains"}, "assert contains without a value"),
+    ({"type": "contains-any", "value": ","}, "assert contains-any with a value that cannot be used"),
+    ({"type": "regex", "value": "a" * 20_000}, "check regex, which is too large for metadata"),
+    ({"type": "is-json", "value": {"required": "a"}}, "assert is-json with a value that cannot be used"),
     ({"type": "latency"}, "assert latency without a threshold"),
     ({"type": "icontains", "value": "a", "transform": "output.a"}, "assert icontains of a transformed answer"),
     ({"type": "trajectory:tool-used", "value": {"pattern": "a*"}}, "assert trajectory:tool-used of a pattern"),
@@ -159,12 +162,18 @@ def test_a_group_without_a_threshold_is_its_members_and_one_with_a_threshold_one
     assert criterion["title"] == title
     _, left_out = demanded({"type": "assert-set", "assert": [{"type": "webhook"}], "threshold": 0.5})
     assert left_out == {"assert-set with a threshold": 1}
+    assert demanded({"type": "assert-set", "assert": [], "threshold": 0.5})[1] == {"assert-set without members": 1}
 
 
 def test_checks_of_one_metric_have_names_of_their_own_and_the_same_check_counts_once() -> None:
     one = {"type": "contains", "value": "a", "metric": "tone"}
     found, _ = demanded(one, {**one, "value": "b"}, {"type": "is-json"}, {"type": "is-json"})
     assert [check.get("name") for check in found.checks] == ["tone", "tone-2", None]
+
+
+def test_a_weight_below_0_is_listed_and_the_check_counts_once() -> None:
+    found, left_out = demanded({"type": "is-json", "weight": -1})
+    assert (found.checks, left_out) == ([{"type": "is-json"}], {"weight below 0": 1})
 
 
 def test_checks_that_no_metadata_can_hold_are_listed() -> None:

@@ -38,6 +38,7 @@ REFUSED = [
     (".env", "hidden file"),
     (".keys/a.txt", "hidden file"),
     ("none.txt", "there is no file"),
+    ("a\0b.txt", "holds a null character"),
     ("*.none", "no file matches"),
     ("folder", "there is no file"),
     ("pipe", "there is no file"),

@@ -3,11 +3,13 @@
 import csv
 import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import msgspec
 import re2  # type: ignore[import-untyped]  # the package has no stubs
 
+from assay.core.checks import Check, JsonSchemaCheck
 from assay.datasets.converters.rows import Row
 from assay.datasets.imports.items import ImportState
 from assay.datasets.parsing.checks import depth_of
@@ -72,6 +74,9 @@ class Requirements:
 
     def add(self, found: "Found", *, weight: float | None, metric: str) -> None:
         """Add what an assertion became."""
+        if weight is not None and weight < 0:
+            self.reading.leave_out("weight below 0")
+            weight = None
         if found.references:
             self.answers.append((found.references, found.title, _weight(weight)))
         elif found.title and weight == 0:
@@ -181,6 +186,9 @@ class _AssertionReader:
         except NotConverted:
             self._reading.leave_out("assert-set with a threshold")
             return
+        if not parts:
+            self._reading.leave_out("assert-set without members")
+            return
         needed = max(1, -int(-threshold * len(parts) // 1))
         any_of = [check["any"] for part in parts for check in part.checks if set(check) == {"type", "any"}]
         if needed == 1 and len(any_of) == len(parts):
@@ -217,6 +225,8 @@ class _AssertionReader:
         if converter is None:
             raise NotConverted(f"assert {form}")
         found = converter(assertion)
+        if not all(map(_is_usable, found.checks)):
+            raise NotConverted(f"assert {form} with a value that cannot be used")
         is_judged = bool(found.title or found.references)
         self._reading.leave_out("assert.threshold of a judge", int(is_judged and assertion.threshold not in (None, 0)))
         if (instead := INSTEAD.get(base)) and found.checks:
@@ -240,6 +250,29 @@ class _AssertionReader:
         except FileUnread as problem:
             self._files.leave_out(problem)
             raise NotConverted(f"assert {form} from a file") from problem
+
+
+def _is_usable(check: Row) -> bool:
+    """Return whether a run accepts a check."""
+    try:
+        made = msgspec.convert(check, Check)
+    except msgspec.ValidationError:
+        return False
+    return not isinstance(made, JsonSchemaCheck) or _is_schema(made.schema_json)
+
+
+def _is_schema(schema: bytes) -> bool:
+    """Return whether a JSON Schema can be compiled; without the library, which is an extra, a run says so."""
+    try:
+        library: Any = import_module("jsonschema_rs")
+    except ModuleNotFoundError:
+        return True
+    try:
+        # Patterns as in a run: linear ones.
+        library.validator_for(msgspec.json.decode(schema), pattern_options=library.RegexOptions())
+    except (ValueError, library.ReferencingError):
+        return False
+    return True
 
 
 def _required(assertion: Assertion) -> list[str]:

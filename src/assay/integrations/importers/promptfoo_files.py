@@ -76,6 +76,8 @@ class ConfigFiles:
         name = address.removeprefix(FILE)
         if not self._reading.follows_files:
             raise FileUnread("file:// (left out by --without-files)", f"'{name}' was not read: --without-files")
+        if "\0" in name:
+            raise FileUnread("file:// that cannot be read", "the name of a file holds a null character")
         base = folder or self.folder
         paths = [base / name]
         if _PATTERN.search(name) and not paths[0].is_file():
