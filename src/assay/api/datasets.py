@@ -16,7 +16,7 @@ from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ColumnSection
 from assay.datasets import contract_named, read_records
-from assay.datasets.converters import CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
+from assay.datasets.converters import BFCL, CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
 from assay.datasets.dataset_paths import open_dataset
 from assay.datasets.imports import DatasetRows, ImportFormat, ImportResult, read_files
@@ -57,8 +57,9 @@ def convert(
 
 
 def convert_benchmark(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
-    """Convert the files of a published benchmark, or of one that a plugin knows, to rows of legal_eval_v1."""
-    known = name if name in CONVERTERS else find_plugin("converter", name, folder=Path(), built_in=CONVERTERS)
+    """Convert the files of a benchmark, published or known to a plugin, to rows of legal_eval_v1; those of BFCL to batch_v1."""
+    built_in = (*CONVERTERS, BFCL)
+    known = name if name in built_in else find_plugin("converter", name, folder=Path(), built_in=built_in)
     return convert_files(known, paths, id_style=id_style)
 
 

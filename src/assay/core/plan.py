@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.call_rules import CallRules
 from assay.core.canonical import canonical_json
 from assay.core.checks import Check, PassRule
 from assay.core.contract import dataset_title, further_names
@@ -301,6 +302,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Tools that records offer which have none of their own: from the run file, or inferred from recorded calls."""
     tool_outputs: ToolOutputs = "replay"
     """What answers the candidate's tool calls."""
+    tool_calls: CallRules = CallRules()
+    """Rules by which tool calls are compared."""
 
     @property
     def has_native_tools(self) -> bool:
@@ -349,7 +352,14 @@ _OPERATION = (
 """May differ when a run is resumed: these settings change when and where things happen, not the results."""
 
 
-_LATER = {"strict_parameters": False, "checks": [], "pass_rule": "all", "offered_tools": [], "tool_outputs": "replay"}
+_LATER = {
+    "strict_parameters": False,
+    "checks": [],
+    "pass_rule": "all",
+    "offered_tools": [],
+    "tool_outputs": "replay",
+    "tool_calls": {},
+}
 """Settings that plans of earlier versions do not have, with the values that count as absent."""
 _INCIDENTAL = {
     "providers": ("timeout", "requests_per_minute", "tokens_per_minute", "prices"),

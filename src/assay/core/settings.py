@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.call_rules import CallRules
 from assay.core.checks import Check, PassRule
 from assay.core.exposure import (
     FIXED,
@@ -525,6 +526,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "as chat completions have them. Default: inferred from the recorded calls.",
         ),
     ] = ""
+    tool_calls: Annotated[
+        CallRules, described("Rules by which the candidates' tool calls are compared with the expected ones.")
+    ] = CallRules()
     temperature: Annotated[
         Temperature | None,
         exposed(

@@ -5,6 +5,7 @@ from typing import Literal, cast
 
 import msgspec
 
+from assay.core.call_rules import RecordRule
 from assay.core.canonical import JsonObject
 
 _encode = msgspec.json.Encoder().encode
@@ -161,6 +162,16 @@ class ExpectedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """Recorded output, which may be null; unset when there is none."""
     step: int = 0
     """Calls of one step are parallel, so that their order does not count."""
+    rules: dict[str, RecordRule] = {}
+    """Rules of the record for single arguments, before those of the run."""
+
+
+def expects_calls(calls: object, *others: object) -> bool:
+    """Return whether a member of a record holds expected calls: a list of calls, or an empty one next to tools or a matching."""
+    # Exports of other programs write an empty list into every record, whether there are tools or not.
+    if not isinstance(calls, list):
+        return False
+    return any(isinstance(call, dict) and ("name" in call or "function" in call) for call in calls) if calls else any(others)
 
 
 CallVerdict = Literal["correct", "wrong_arguments", "wrong_name", "missing", "extra", "not_json", "unknown"]

@@ -5,13 +5,14 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from assay.core.call_rules import CallRules, has_judge_rule
 from assay.core.case import Case, Criterion
 from assay.core.checks import Check, PassRule
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import Plan, PluginPlan
 from assay.core.settings import CriterionName, GradingRules, PanelSection, ProfileId, ToolOutputs
-from assay.core.tools import ToolDefinition
+from assay.core.tools import ExpectedCall, ToolDefinition
 from assay.grading.judge_call import ReplySpec
 from assay.grading.policies import Policy
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, texts_sha256
@@ -20,7 +21,9 @@ from assay.grading.tool_call import compares_calls, expected_calls, offered_tool
 NAMED_CRITERIA: frozenset[str] = frozenset(get_args(CriterionName))
 DEFAULT_CRITERION = Criterion("overall", "overall")
 """Used by batch_v1 records, which name criteria only when they want particular ones."""
-MethodKind = Literal["five_point", "rubric", "reference", "mcq", "turn", "tool_call", "pairwise", "plugin", "checks"]
+MethodKind = Literal[
+    "five_point", "rubric", "reference", "mcq", "turn", "tool_call", "judged_tool_call", "pairwise", "plugin", "checks"
+]
 """Grading methods in one word each; each has a row in `grading.methods.GRADING_METHODS`."""
 # Conversations have no entry: recorded replies are graded as references, which the engine makes of them turn by turn.
 _KINDS: dict[str, MethodKind] = {
@@ -54,6 +57,8 @@ class GradingSettings(GradingRules, frozen=True, kw_only=True):
     """The candidate's provider takes definitions of tools; another candidate is told of them in words."""
     tool_outputs: ToolOutputs = "replay"
     """What answers the candidate's tool calls."""
+    tool_calls: CallRules = CallRules()
+    """Rules by which tool calls are compared."""
     profile: ProfileId | None = None
     """Run's profile, which may score a rubric that has no score of its own."""
     checks: tuple[Check, ...] = ()
@@ -86,6 +91,7 @@ def settings_of(plan: Plan) -> GradingSettings:
         tools=plan.offered_tools,
         has_native_tools=plan.has_native_tools,
         tool_outputs=plan.tool_outputs,
+        tool_calls=plan.tool_calls,
         profile=plan.profile,
         checks=plan.checks,
         pass_rule=plan.pass_rule,
@@ -214,8 +220,16 @@ def kind_of(case: Case) -> MethodKind | None:
     """Return the method for a case, in a run without a custom grader; None for a task that cannot be graded."""
     # Words of a turn are judged; expected tool calls are compared, and need no judge.
     if compares_calls(case):
-        return "turn" if case.references and not expected_calls(case) else "tool_call"
+        expected = expected_calls(case)
+        if case.references and not expected and case.call_matching is msgspec.UNSET:
+            return "turn"
+        return kind_of_calls(expected)
     return kind_for(case.contract, case.task)
+
+
+def kind_of_calls(calls: Iterable[ExpectedCall]) -> MethodKind:
+    """Return the method for a record that expects these calls."""
+    return "judged_tool_call" if any(has_judge_rule(call.rules) for call in calls) else "tool_call"
 
 
 def kind_for(contract: str, task: str) -> MethodKind | None:

@@ -23,7 +23,9 @@ class ToolCallCounter:
         for one in results.verdicts:
             wanted = None if one.expected is None else results.expected[one.expected].name
             made = None if one.made is None else results.made[one.made].name
-            is_named = made is not None and made == wanted
+            # Where any call is right, the tool was called when it should be.
+            is_free = wanted is None and one.verdict == "correct"
+            is_named = made is not None and (made == wanted or is_free)
             is_unreadable = made is not None and results.made[one.made or 0].arguments is None
             for counts in (self._total, *([self._of(wanted)] if wanted is not None else [])):
                 if wanted is not None:
@@ -34,11 +36,12 @@ class ToolCallCounter:
             for counts in (self._total, *([self._of(made)] if made is not None else [])):
                 if made is not None:
                     counts["made"] += 1
+                    counts["wanted"] += is_named
                     counts["not_json"] += is_unreadable
             # In all, a wrong tool in the place of another is one call of each; for the tools it is one missing and one extra.
             if wanted is not None and made is None and one.verdict == "missing":
                 self._total["missing"] += 1
-            if made is not None and wanted is None:
+            if made is not None and wanted is None and not is_free:
                 self._total["extra"] += 1
             if wanted is not None and not is_named and one.verdict != "unknown":
                 self._of(wanted)["missing"] += 1
@@ -72,8 +75,8 @@ def _metrics(counts: Counter[str]) -> ToolMetrics:
         correct_rate=_rate(correct, scored),
         correct_rate_interval=wilson(correct, scored),
         correct_rate_bounds=MeanBounds(worst=_rate(correct, expected), best=_rate(correct + unknown, expected), n=expected),
-        wanted_rate=_rate(named, made),
-        wanted_rate_interval=wilson(named, made),
+        wanted_rate=_rate(counts["wanted"], made),
+        wanted_rate_interval=wilson(counts["wanted"], made),
     )
 
 

@@ -27,12 +27,13 @@ from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.dataset_paths import files_in, files_like, open_dataset, part_names, similar_file
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig, changed_settings, load_config
 from assay.datasets.parsing.source import Source, filled_lines
+from assay.datasets.parsing.tool_members import METADATA_CALLS, NO_TOOLS, batch_tools, metadata_tools
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.request import MergedSettings
 from assay.engine.planning.trajectories import replayed, unanswered_turns
 from assay.engine.records.groups import member_text
-from assay.grading import MethodKind, has_basis, kind_for, kind_of
+from assay.grading import MethodKind, has_basis, kind_for, kind_of, kind_of_calls
 
 OWN_HANDLES = 32
 """Open files of a run besides its connections: the ledger, the artifacts, the event loop."""
@@ -138,6 +139,8 @@ class RecordPreview(msgspec.Struct, frozen=True):
     has_basis: bool = True
     """It has something that a judge can compare an answer with."""
     given_references: tuple[str, ...] | msgspec.Raw = ()
+    tool_problems: tuple[str, ...] = ()
+    """What is wrong with its tools and expected calls."""
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -245,8 +248,9 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
         for case in cases_of(dataset, is_recorded=is_recorded):
             basis = RECORD_CHECKS not in case.metadata or has_basis(case)
             yield RecordPreview(
-                case.index, case.id, case.task, case.metadata, case.policy_id, (), kind_of(case), basis, case.references
-            )
+                case.index, case.id, case.task, case.metadata, case.policy_id, (), kind_of(case), basis, case.references,
+                tool_problems(case),
+            )  # fmt: skip
         return
     broken = dataset.broken
     # Loaded here: no other contract needs it.
@@ -259,7 +263,22 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
             task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
             kind = kind_for("legal_eval_v1", task)
-            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind, given_references=row.reference_answers)
+            tools = metadata_tools(metadata) if METADATA_CALLS in metadata else NO_TOOLS
+            if tools.calls is not msgspec.UNSET:
+                kind = kind_of_calls(tools.calls)
+            yield RecordPreview(
+                index, row.id, task, metadata, policy_id, attachments, kind,
+                given_references=row.reference_answers, tool_problems=tools.problems,
+            )  # fmt: skip
+
+
+def tool_problems(case: Case) -> tuple[str, ...]:
+    """Return what is wrong with a record's tools and expected calls, which its case does not have then."""
+    if case.expected_calls is not UNSET:
+        return ()
+    if case.contract != "batch_v1":
+        return metadata_tools(case.metadata).problems
+    return batch_tools({"input": {}, **case.extra, "metadata": case.metadata}).problems
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.call_rules import rule_problem
 from assay.core.case import Attachment
 from assay.core.checks import named_checks
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
@@ -36,6 +37,7 @@ from assay.core.settings import (
 )
 from assay.core.tools import ToolDefinition, infer_tools
 from assay.datasets.parsing.checks import nearest
+from assay.datasets.parsing.tool_definitions import load_tools
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.dataset_inputs import (
     MAX_LISTED,
@@ -52,7 +54,6 @@ from assay.engine.planning.record_checks import CheckRules, CheckSurvey
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
-from assay.engine.planning.tool_definitions import load_tools
 from assay.engine.planning.trajectories import recorded_calls
 from assay.engine.records.groups import NO_METADATA
 from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
@@ -415,6 +416,11 @@ class _Planner:
 
     def name_tools(self) -> None:
         """Read the tools of the run file, or infer them from the recorded calls of its conversations."""
+        for tool, rules in self.settings.value.tool_calls.rules.items():
+            for argument, rule in rules.items():
+                problem = rule_problem(rule)
+                if problem:
+                    self.settings.add(("tool_calls", "rules", tool, argument), problem)
         place, given = ("tools",), self.settings.value.tools
         if given:
             try:
@@ -571,6 +577,7 @@ class _Planner:
                 # A judge that cannot be used is a problem of its own.
                 has_judges=bool(self.settings.value.judges),
                 has_grader=bool(self.settings.value.grader) or self.code.grader is not None,
+                calls=self.settings.value.tool_calls,
             )
         )
         surveyed = survey(

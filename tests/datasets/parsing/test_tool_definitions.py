@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.tools import ToolDefinition, infer_tools
-from assay.engine.planning.tool_definitions import load_tools, read_tools
+from assay.datasets.parsing.tool_definitions import load_tools, read_tools
 
 SCHEMA = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
 OPEN = ToolDefinition("open", "When a shop is open.", SCHEMA)

@@ -1,4 +1,4 @@
-"""Tools that a run offers: read from a file, or inferred from the recorded calls of its conversations."""
+"""Definitions of tools, in a file or in a record."""
 
 from collections.abc import Iterator
 from pathlib import Path
