@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.call_rules import CallRules
 from assay.core.canonical import canonical_json
 from assay.core.checks import Check, PassRule
 from assay.core.contract import dataset_title, further_names
@@ -31,7 +32,9 @@ from assay.core.settings import (
     RubricMode,
     StageSection,
     TokenPrice,
+    ToolOutputs,
 )
+from assay.core.tools import ToolDefinition
 
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
 
@@ -295,6 +298,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Call the candidate through provider batches; None calls it record by record."""
     strict_parameters: bool = False
     """Stop when a provider rejects a parameter that the user set."""
+    offered_tools: tuple[ToolDefinition, ...] = ()
+    """Tools that records offer which have none of their own: from the run file, or inferred from recorded calls."""
+    tool_outputs: ToolOutputs = "replay"
+    """What answers the candidate's tool calls."""
+    tool_calls: CallRules = CallRules()
+    """Rules by which tool calls are compared."""
+
+    @property
+    def has_native_tools(self) -> bool:
+        """Tell whether the candidate's provider takes definitions of tools."""
+        kinds = (provider.kind for provider in self.providers if provider.name == self.candidate.provider)
+        return any(PROVIDERS[kind].has_tools for kind in kinds)
 
     def models(self) -> tuple[ModelPlan, ...]:
         """Return the candidate, followed by the judges."""
@@ -337,7 +352,14 @@ _OPERATION = (
 """May differ when a run is resumed: these settings change when and where things happen, not the results."""
 
 
-_LATER = {"strict_parameters": False, "checks": [], "pass_rule": "all"}
+_LATER = {
+    "strict_parameters": False,
+    "checks": [],
+    "pass_rule": "all",
+    "offered_tools": [],
+    "tool_outputs": "replay",
+    "tool_calls": {},
+}
 """Settings that plans of earlier versions do not have, with the values that count as absent."""
 _INCIDENTAL = {
     "providers": ("timeout", "requests_per_minute", "tokens_per_minute", "prices"),

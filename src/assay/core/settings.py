@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.call_rules import CallRules
 from assay.core.checks import Check, PassRule
 from assay.core.exposure import (
     FIXED,
@@ -30,6 +31,8 @@ OnInvalid = Literal["reject", "skip"]
 Fallback = Literal["live", "fail"]
 RubricMode = Literal["per_criterion", "one_call"]
 McqMode = Literal["exact", "any"]
+ToolOutputs = Literal["replay", "stop"]
+"""What answers a candidate's tool calls."""
 CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
 """batch_v1: `expected.required_criteria`."""
 ProfileId = Literal[
@@ -328,6 +331,15 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 32
     generation: Annotated[StageSection, described("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, described("Limits on the judges' calls.")] = StageSection()
+    tools: Annotated[
+        ToolOutputs,
+        exposed(
+            "What answers tool calls of candidates: `replay` gives a call that equals a recorded one the recorded output, `stop` "
+            "ends the answer with its first calls.",
+            option=CommandOption("Answer tool calls with recorded outputs, or stop at the first call.", default="{}"),
+            parameter=QueryParameter("What answers tool calls: `replay` or `stop`.", is_later=True),
+        ),
+    ] = "replay"
     system_prompt: Annotated[
         str,
         exposed(
@@ -452,6 +464,14 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             parameter=QueryParameter(is_later=True),
         ),
     ] = None
+    min_tool_calls: Annotated[
+        Rate | None,
+        exposed(
+            "Share of the expected tool calls that are made with the right arguments; with unknown ones, their worst case.",
+            option=CommandOption("Gate: minimum share of expected tool calls that are made right.", "X"),
+            parameter=QueryParameter(is_later=True),
+        ),
+    ] = None
 
 
 class MlflowSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -523,6 +543,16 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "is `house`. `policy` overrides them.",
         ),
     ] = {}
+    tools: Annotated[
+        str,
+        exposed(
+            "File with the tools that conversations offer: a JSON or YAML list of `{name, description, parameters}`, or of tools "
+            "as chat completions have them. Default: inferred from the recorded calls.",
+        ),
+    ] = ""
+    tool_calls: Annotated[
+        CallRules, described("Rules by which the candidates' tool calls are compared with the expected ones.")
+    ] = CallRules()
     temperature: Annotated[
         Temperature | None,
         exposed(
@@ -556,9 +586,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = None
     prices: Annotated[
         dict[Name, TokenPrice],
-        described("Prices of single models, by the names that reports call them, instead of the price list's."),
+        exposed("Prices of single models, by the names that reports call them, instead of the price list's."),
     ] = {}
-    providers: Annotated[tuple[ProviderEntry, ...], described("Custom servers, and limits for the well-known ones.")] = ()
+    providers: Annotated[tuple[ProviderEntry, ...], exposed("Custom servers, and limits for the well-known ones.")] = ()
     run: Annotated[RunSection, described("Settings of the run itself.")] = RunSection()
     records: Annotated[
         tuple[str, ...],
@@ -673,7 +703,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sheet: Annotated[
         str,
         exposed(
-            "Sheet of the datasets that are workbooks; also a split of a dataset on disk, or the member of a document with the rows.",
+            "Sheet of the datasets that are workbooks; also a split of a dataset on disk, or the member of a document.",
             option=CommandOption("Table: sheet of a workbook, split of a dataset, or member of a document.", "NAME"),
             parameter=QueryParameter("Sheet of a workbook, split of a dataset, or member of a document.", is_later=True),
         ),
@@ -705,7 +735,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = ()
     slices: Annotated[
         tuple[Name, ...],
-        described(
+        exposed(
             "Metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as "
             "`court` or `court.name`: of the record, else of its `batch_v1` document."
         ),
@@ -714,7 +744,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         "dataset",
     )
     cluster_key: Annotated[
-        str, described("Metadata key, of records or their document, whose values form clusters of records, for honest intervals.")
+        str, exposed("Metadata key, of records or their document, whose values form clusters of records, for honest intervals.")
     ] = ""
 
 

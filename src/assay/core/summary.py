@@ -206,6 +206,44 @@ class TruncationSummary(msgspec.Struct, frozen=True, kw_only=True):
     raw_score_mean_without: float | None
 
 
+class ToolMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of one tool, or of all."""
+
+    expected: int
+    scored: int
+    """Expected calls that were compared; those after the candidate left the recording are unknown."""
+    made: int
+    name_correct: int
+    """Expected calls in whose place the right tool was called."""
+    arguments_correct: int
+    """Of these, calls with the right arguments too."""
+    missing: int
+    extra: int
+    not_json: int
+    """Calls whose arguments are not a JSON object."""
+    unknown: int
+    called_rate: float | None
+    """Share of the scored calls for which the tool was called."""
+    called_rate_interval: Interval | None
+    correct_rate: float | None
+    """Share of the scored calls that were made with the right arguments."""
+    correct_rate_interval: Interval | None
+    correct_rate_bounds: MeanBounds
+    """The same if all unknown calls were wrong, and if all were right."""
+    wanted_rate: float | None
+    """Share of the calls made that were expected."""
+    wanted_rate_interval: Interval | None
+
+
+class ToolCallSummary(ToolMetrics, frozen=True, kw_only=True):
+    """Tool calls of a run."""
+
+    records: int
+    """Records whose calls were compared."""
+    tools: dict[str, ToolMetrics]
+    """By tool; a wrong tool counts as missing where it was expected, and as extra where it was called."""
+
+
 class CheckSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One check over the records that have a result of it."""
 
@@ -246,7 +284,7 @@ class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One gate of a run, and whether the run met it."""
 
     name: str
-    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate` or `max_truncated`."""
+    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated` or `min_tool_calls`."""
     threshold: float
     value: float | None
     """What the run has; None where it is undefined, which meets no gate."""
@@ -304,6 +342,8 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     """Number of records that did not pass, by their failure label."""
     checks: dict[str, CheckSummary] | msgspec.UnsetType = msgspec.UNSET
     """Checks by name, over the graded records; absent in a run without checks."""
+    tool_calls: ToolCallSummary | msgspec.UnsetType = msgspec.UNSET
+    """Only where tool calls are compared."""
 
     @property
     def raw_score_mean_cluster_interval(self) -> Interval | None:

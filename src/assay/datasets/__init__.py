@@ -41,6 +41,9 @@ def read(
     source: Source, contract: "str | Plugin", *, config: ValidationConfig, options: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> ValidationReport:
     """Validate a source and return the report; `auto` detects the contract by the content. Raises UsageProblem for a bad name."""
+    if source.table is not None:
+        # Rows in memory are records of a table before they are read.
+        return read_records(source.table, source, config, options)
     kind = table_kind(source)
     known = None if kind is not None and isinstance(contract, str) else resolve_contract(source, contract)
     is_open = contract in ("auto", BUILT_IN) and source.stored is None and not (known and _is_sure(source, known))

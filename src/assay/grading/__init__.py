@@ -4,7 +4,16 @@ from collections.abc import Mapping
 
 from assay.core.case import Case
 from assay.core.outcome import Flow, GradingFailure
-from assay.grading.assignment import NO_ATTACHMENTS, GradingProvenance, GradingSettings, MethodKind, kind_for, kind_of, settings_of
+from assay.grading.assignment import (
+    NO_ATTACHMENTS,
+    GradingProvenance,
+    GradingSettings,
+    MethodKind,
+    kind_for,
+    kind_of,
+    kind_of_calls,
+    settings_of,
+)
 from assay.grading.check_grader import has_checks, with_checks
 from assay.grading.judge_call import AGAIN
 from assay.grading.judge_log import UnknownCall, marks_of, results_from_log
@@ -38,6 +47,7 @@ __all__ = [
     "is_judged",
     "kind_for",
     "kind_of",
+    "kind_of_calls",
     "marks_of",
     "needs_judge",
     "policies",

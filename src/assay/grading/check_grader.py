@@ -6,7 +6,7 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.checks import Check, CheckResult, ToolCalledCheck
-from assay.core.model_call import Reply
+from assay.core.model_call import MeasuredReply, Reply
 from assay.core.outcome import Flow, Grade, GradingFailure, Score
 from assay.grading.assignment import GradingAssignment, GradingMethod
 from assay.grading.candidate import candidate_ask
@@ -74,14 +74,31 @@ def with_checks(assignment: GradingAssignment, flow: Flow) -> Flow:
     case = assignment.case
     checks = checks_for(case, assignment.settings.checks)
     requests = next(flow)
-    replies = yield requests
-    # Every method asks the candidate first, and for nothing else at the same time.
-    results = run_checks(checks, replies[0], case.references)
+    answer: Reply | None = None
     try:
         while True:
-            replies = yield flow.send(replies)
+            replies = yield requests
+            # Every method asks the candidate for one reply at a time; a candidate that calls tools is asked again.
+            if requests[0].stage == "candidate":
+                answer = joined(answer, replies[0])
+            requests = flow.send(replies)
     except StopIteration as end:
+        results = run_checks(checks, answer or Reply(text=end.value.answer), case.references)
         return add_checks(end.value, assignment, checks=checks, results=results)
+
+
+def joined(earlier: Reply | None, reply: Reply) -> Reply:
+    """Return a reply with the tool calls, the time and the cost of the earlier steps that led to it."""
+    if earlier is None:
+        return reply
+    members: dict[str, object] = {"tool_calls": (*earlier.tool_calls, *reply.tool_calls)}
+    if isinstance(earlier, MeasuredReply) and isinstance(reply, MeasuredReply):
+        members |= {"latency_ms": _sum(earlier.latency_ms, reply.latency_ms), "cost": _sum(earlier.cost, reply.cost)}
+    return msgspec.structs.replace(reply, **members)
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def add_checks(grade: Grade, assignment: GradingAssignment, *, checks: Sequence[Check], results: tuple[CheckResult, ...]) -> Grade:

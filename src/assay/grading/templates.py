@@ -39,6 +39,7 @@ TEMPLATE_IDS = (
     "judge_exam/1",
     "judge_pairwise/1",
     "judge_pairwise/2",
+    "judge_value/1",
     ASK_AGAIN,
     CONFIDENCE,
     "criterion_overall/1",

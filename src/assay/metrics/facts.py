@@ -10,6 +10,8 @@ import msgspec
 
 from assay.core.artifact_lines import CheckLine
 from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
+from assay.core.tools import ToolCallResults
+from assay.metrics.tool_calls import ToolCallCounter
 
 STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cancelled", "skipped")
 """Record statuses as artifacts name them."""
@@ -74,6 +76,8 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """The same for all answers to one record; empty for a record of its own."""
     is_repeated: bool = False
     """It is one of several answers to the record."""
+    tool_calls: ToolCallResults | None = None
+    """Where tool calls were compared."""
     checks: tuple[CheckLine, ...] = ()
     """Results of its checks."""
 
@@ -139,6 +143,9 @@ class RecordColumns:
         self.flags: Counter[str] = Counter()
         self.members: dict[str, dict[Value, array[int]]] = {}
         """Row numbers by slice and value; None is the slice of those without a value."""
+        self.tool_calls = ToolCallCounter()
+        self.sliced_calls: dict[tuple[str, Value], ToolCallCounter] = {}
+        """Calls by slice and value."""
         self.checks = ResultColumns()
         self._waiting: list[RecordFacts] = []
 
@@ -177,6 +184,8 @@ class RecordColumns:
         for number, each in enumerate(facts, row):
             if each.flags:
                 self.flags.update(each.flags)
+            if each.tool_calls is not None:
+                self._add_calls(each, each.tool_calls)
             # Slices hold row numbers, so that a record with ten tags costs 40 bytes and not ten copies.
             for name, values in each.slices.items():
                 self._join(name, values, row=number)
@@ -193,6 +202,15 @@ class RecordColumns:
         if any(words):
             _pad(column, row, unknown=NO_WORD)
             column.extend(self._codes(name, words))
+
+    def _add_calls(self, each: RecordFacts, results: ToolCallResults) -> None:
+        self.tool_calls.add(results)
+        for name, values in each.slices.items():
+            for value in dict.fromkeys(values) if values else _NO_VALUE:
+                counter = self.sliced_calls.get((name, value))
+                if counter is None:
+                    counter = self.sliced_calls[name, value] = ToolCallCounter()
+                counter.add(results)
 
     def _join(self, name: str, values: tuple[str, ...], *, row: int) -> None:
         groups = self.members.get(name)

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar, get_args
 import msgspec
 
 from assay.core.canonical import RequestMembers
-from assay.core.model_call import Adjustment, ModelFailure, ModelRequest
+from assay.core.model_call import OMITTED, Adjustment, ModelFailure, ModelRequest
 from assay.core.settings import ModelParameters
 from assay.models.rejections import (
     MAX_TOKENS,
@@ -28,7 +28,6 @@ from assay.models.rejections import (
 
 __all__ = [
     "MAX_TOKENS",
-    "OMITTED",
     "REPLY_FORMAT",
     "SYSTEM",
     "THINKING",
@@ -45,7 +44,6 @@ REPLY_FORMATS: tuple[ReplyFormat, ...] = get_args(ReplyFormat)
 SystemRole = Literal["system", "developer", "user"]
 """How instructions are sent; `user` puts them before the first question."""
 
-OMITTED = "omitted"
 UNBOUNDED = 1_000_000
 """Output limit for an API that requires one: above every known model's maximum, which its rejection then states."""
 

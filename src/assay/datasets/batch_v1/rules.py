@@ -29,6 +29,7 @@ from assay.datasets.parsing.checks import (
 )
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.scan import beyond_ascii, doubtful_offsets, has_combining_run
+from assay.datasets.parsing.tool_members import batch_tools
 
 # The limits of the contract; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20
@@ -390,6 +391,7 @@ def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str)
     answer = reference.get("answer")
     criteria = expected.get("required_criteria", [])
     extra = _extra(record, criteria)
+    tools = batch_tools(record)
     return Case(
         id=record["record_id"],
         index=index,
@@ -405,6 +407,9 @@ def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str)
         max_latency_ms=expected.get("max_latency_ms"),
         metadata=record.get("metadata", {}),
         extra=extra,
+        tools=tools.tools,
+        expected_calls=tools.calls,
+        call_matching=tools.matching,
         # Stored with the case, so that a run that is resumed with a later version sends the same prompts.
         open_fields=open_fields.VERSION if "input" in extra or "reference" in extra else msgspec.UNSET,
         record_sha256=record_sha256,

@@ -25,6 +25,7 @@ from assay.datasets.parsing.checks import (
 )
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.record_fields import LEGAL_ROW, drop_nulls
+from assay.datasets.parsing.tool_members import METADATA_CALLS, NO_TOOLS, metadata_tools
 
 SCHEMA_VERSION = "legal_eval_v1"
 ROLES = ("user", "assistant", "system")
@@ -335,6 +336,7 @@ def _checked_choice_ids(found: FindingList, value: object) -> dict[str, int] | N
 def to_case(row: JsonObject, index: int, *, record_sha256: str) -> Case:
     """Convert a valid row to a case."""
     metadata = row.get("metadata", {})
+    tools = metadata_tools(metadata) if METADATA_CALLS in metadata else NO_TOOLS
     return Case(
         id=row["id"],
         index=index,
@@ -355,6 +357,9 @@ def to_case(row: JsonObject, index: int, *, record_sha256: str) -> Case:
         policy_id=metadata.get("policy_id", ""),
         metadata=metadata,
         extra={key: row[key] for key in unknown_fields(row)},
+        tools=tools.tools,
+        expected_calls=tools.calls,
+        call_matching=tools.matching,
         record_sha256=record_sha256,
     )
 

@@ -20,7 +20,7 @@ from assay.datasets.tables.column_roles import ColumnSample, ColumnsUnclear, fin
 from assay.datasets.tables.delimited import DelimitedTable, Undecodable
 from assay.datasets.tables.json_tables import json_document, json_lines, yaml_document
 from assay.datasets.tables.table_records import TableRecords
-from assay.datasets.tables.table_rows import SAMPLE_ROWS, ObjectTable, Table
+from assay.datasets.tables.table_rows import SAMPLE_ROWS, ObjectTable, SourceTable
 
 __all__ = [
     "TARGETS",
@@ -49,10 +49,10 @@ class TableOptions(NamedTuple):
 
 
 NO_OPTIONS = TableOptions()
-OneTable = TypeVar("OneTable", bound=Table)
+OneTable = TypeVar("OneTable", bound=SourceTable)
 
 
-def open_table(source: Source, sheet: str = "", *, is_checked: bool = False) -> Table:
+def open_table(source: Source, sheet: str = "", *, is_checked: bool = False) -> SourceTable:
     """Open a file as a table; raises NoTable where it holds none, UsageProblem, SourceUnreadable or MissingExtra.
 
     With `is_checked` all its bytes decide about its encoding; without it reading its rows may raise Undecodable.
@@ -62,13 +62,13 @@ def open_table(source: Source, sheet: str = "", *, is_checked: bool = False) -> 
         return _without_sheet(DelimitedTable(source, is_checked=is_checked), sheet)
     if kind == "workbook":
         # Imported with the first workbook, like the parts below with the first of theirs.
-        workbook: Table = import_module("assay.datasets.tables.workbooks").WorkbookTable(source, sheet)
+        workbook: SourceTable = import_module("assay.datasets.tables.workbooks").WorkbookTable(source, sheet)
         return workbook
     if kind == "parquet":
-        parquet: Table = import_module(_ARROW).parquet_table(source)
+        parquet: SourceTable = import_module(_ARROW).parquet_table(source)
         return _without_sheet(parquet, sheet)
     if kind == "folder":
-        saved: Table = import_module(_ARROW).saved_dataset(Path(source.name), sheet)
+        saved: SourceTable = import_module(_ARROW).saved_dataset(Path(source.name), sheet)
         return saved
     form = sniff_format(source)
     if form == "jsonl":
@@ -78,7 +78,7 @@ def open_table(source: Source, sheet: str = "", *, is_checked: bool = False) -> 
     return _text_table(source, sheet, is_checked=is_checked)
 
 
-def _text_table(source: Source, sheet: str, *, is_checked: bool) -> Table:
+def _text_table(source: Source, sheet: str, *, is_checked: bool) -> SourceTable:
     """Open a file of unknown ending: a list in YAML, or cells between separators under names that are known."""
     try:
         return yaml_document(source, sheet)
@@ -109,16 +109,18 @@ def read_objects(
     objects: Sequence[Mapping[str, Any]], options: TableOptions = NO_OPTIONS, *, contract: str = "auto", name: str = "rows"
 ) -> TableRecords:
     """Read rows in memory as a table; raises ColumnsUnclear or UsageProblem."""
+    if not objects:
+        raise ColumnsUnclear("there are no rows", role="prompt")
     return _read(ObjectTable([dict(row) for row in objects]), options, contract=contract, name=name, path=f"<{name}>")
 
 
-def sample_of(table: Table) -> ColumnSample:
+def sample_of(table: SourceTable) -> ColumnSample:
     """Return the first rows of a table, by which its columns are recognised."""
     rows = islice((row.cells for row in table.rows() if row.cells and not row.problem), SAMPLE_ROWS)
     return ColumnSample(table.columns, tuple(rows))
 
 
-def _read(table: Table, options: TableOptions, *, contract: str, name: str, path: str) -> TableRecords:
+def _read(table: SourceTable, options: TableOptions, *, contract: str, name: str, path: str) -> TableRecords:
     if not table.columns:
         raise NoTable("it has no rows")
     sample = sample_of(table)

@@ -54,7 +54,7 @@ class CellBatch(NamedTuple):
     """Why the row after these cannot be read; empty where there is none."""
 
 
-class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+class TableDialect(msgspec.Struct, frozen=True, kw_only=True):
     """How cells are separated and quoted."""
 
     separator: str = ","
@@ -186,7 +186,7 @@ class DelimitedTable:
                 return next((cells for cells in reader if _is_filled(cells)), [])
         return []
 
-    def _detected(self) -> Dialect:
+    def _detected(self) -> TableDialect:
         text = self._sample()
         stated = _SEPARATOR_LINE.match(text)
         skip = stated.end() if stated else 0
@@ -228,21 +228,21 @@ def _readable(row: dict[str, str]) -> dict[str, str]:
     return {name: cell.encode("utf-8", "replace").decode("utf-8") for name, cell in row.items()}
 
 
-def _dialects(separator: str, text: str, *, skip: int) -> Iterator[Dialect]:
-    yield Dialect(separator=separator, skip=skip)
+def _dialects(separator: str, text: str, *, skip: int) -> Iterator[TableDialect]:
+    yield TableDialect(separator=separator, skip=skip)
     if '\\"' in text:
-        yield Dialect(separator=separator, escape="\\", skip=skip)
+        yield TableDialect(separator=separator, escape="\\", skip=skip)
     first = text.lstrip().partition("\n")[0].rstrip("\r")
     if first.startswith("'") and first.endswith("'") and f"'{separator}'" in first:
-        yield Dialect(separator=separator, quote="'", skip=skip)
+        yield TableDialect(separator=separator, quote="'", skip=skip)
 
 
-def _has_known_name(text: str, dialect: Dialect) -> bool:
+def _has_known_name(text: str, dialect: TableDialect) -> bool:
     header: list[str] = next(dialect.reader(iter(text.splitlines(keepends=True))), [])
     return any(folded(cell) in level for cell in header for level in (*PROMPTS, *REFERENCES))
 
 
-def _fit(text: str, dialect: Dialect) -> tuple[float, int]:
+def _fit(text: str, dialect: TableDialect) -> tuple[float, int]:
     """Score a dialect on a sample: the share of rows as wide as the header, and the number of columns."""
     reader = dialect.reader(iter(text.splitlines(keepends=True)))
     widths: Counter[int] = Counter()

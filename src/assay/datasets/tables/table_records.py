@@ -19,7 +19,7 @@ from assay.datasets.tables.column_roles import FoundColumns, listed
 from assay.datasets.tables.column_writer import CleanBatch, ColumnWriter, RecordIds
 from assay.datasets.tables.delimited import CellBatch, DelimitedTable
 from assay.datasets.tables.record_builder import RecordBuilder
-from assay.datasets.tables.table_rows import Table, TableRow, cell_address
+from assay.datasets.tables.table_rows import SourceTable, TableRow, cell_address
 
 MAX_REMARKED = 3
 """Rows that a warning about several rows names."""
@@ -80,7 +80,7 @@ class _Found:
 class TableRecords:
     """Records of a table, made of its rows each time they are asked for."""
 
-    def __init__(self, table: Table, columns: FoundColumns, contract: ContractId, *, name: str, path: str) -> None:
+    def __init__(self, table: SourceTable, columns: FoundColumns, contract: ContractId, *, name: str, path: str) -> None:
         self.contract = contract
         self._table = table
         self._columns = columns

@@ -40,7 +40,7 @@ class TableSyntax(msgspec.Struct, frozen=True, kw_only=True):
     """True if the rows are a list in a document that usually holds something else."""
 
 
-class Table(Protocol):
+class SourceTable(Protocol):
     """A table that can be read several times, from its first row on."""
 
     @property
@@ -75,17 +75,18 @@ def listed_columns(value: tuple[str, ...] | str | None) -> tuple[str, ...]:
 
 def named_columns(header: Sequence[str]) -> list[str]:
     """Name the columns of a header: a blank name becomes `column 3`, a repeated one `Answer (2)`."""
-    names: list[str] = []
-    used: set[str] = set()
+    # A dictionary keeps the order, and the last number of each name keeps a header of one repeated name linear.
+    names: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for position, cell in enumerate(header, 1):
         base = " ".join(str(cell).split()) or f"column {position}"
-        name, number = base, 1
-        while name in used:
+        name, number = base, numbers.get(base, 1)
+        while name in names:
             number += 1
             name = f"{base} ({number})"
-        used.add(name)
-        names.append(name)
-    return names
+        numbers[base] = number
+        names[name] = None
+    return list(names)
 
 
 def cell_address(column: int, row: int) -> str:

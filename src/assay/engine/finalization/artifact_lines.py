@@ -1,16 +1,16 @@
 """One finished record into the lines of its artifacts, redacted before anything is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
 from assay.core.artifact_lines import AttemptLine, CheckLine, FailureLine, PredictionLine, Slices, ValidationLine
 from assay.core.case import Case, sample_of
 from assay.core.checks import CheckResult
-from assay.core.model_call import Usage
+from assay.core.model_call import Usage, is_candidate_call
 from assay.core.outcome import (
     ANSWER_TRUNCATED,
     Attempt,
@@ -25,6 +25,7 @@ from assay.core.outcome import (
     record_status,
 )
 from assay.core.text import iso
+from assay.core.tools import MadeCall, ToolCallResults, chat_tool_calls
 from assay.engine.records import redaction
 from assay.engine.records.redaction import RedactedPlan
 from assay.engine.records.run_counters import FREE, UNTIMED
@@ -73,10 +74,16 @@ class RecordArtifacts:
         self._times = [iso(attempt.started_at) for attempt in finished.attempts]
         self._answered: Attempt | None = None
         self._answer_sha256: str | None = None
+        self._earlier: list[Attempt] = []
+        """Replies of the candidate before the last one: it was called again with the outputs of its tool calls."""
         for attempt in finished.attempts:
             # The last answer counts: earlier ones belong to rounds that were repeated.
-            if attempt.call_id == "candidate" and attempt.reply is not None:
-                self._answered, self._answer_sha256 = attempt, _sha256(attempt.reply.text)
+            if attempt.reply is not None and is_candidate_call(attempt.call_id):
+                if self._answered is not None and attempt.call_id != self._answered.call_id:
+                    self._earlier.append(self._answered)
+                self._answered = attempt
+        if self._answered is not None and self._answered.reply is not None:
+            self._answer_sha256 = _sha256(self._answered.reply.text)
 
     def _shown_id(self) -> str | None:
         """Return the redacted id; equal ones are distinguished by the hashes of their records."""
@@ -130,7 +137,7 @@ class RecordArtifacts:
         """Return the line with the candidate's answer and its grade."""
         answered = self._answered
         reply = answered.reply if answered is not None else None
-        usage = _NO_USAGE if reply is None else reply.usage
+        usage = _NO_USAGE if reply is None else self._usage(reply.usage)
         grade = self._outcome.grade if isinstance(self._outcome, GradedOutcome) else None
         by = grade or self._graded_by()
         code, message = _problem(self._outcome)
@@ -143,6 +150,7 @@ class RecordArtifacts:
             candidate_name=self._plan.candidate.name,
             model=self._plan.candidate.model,
             status=self.status,
+            # A turn that only calls tools is an answer without words.
             model_response=None if reply is None else reply.text,
             response_sha256=self._answer_sha256,
             stored_sha256=self._answer_sha256,
@@ -165,7 +173,7 @@ class RecordArtifacts:
             total_tokens=usage.total_tokens,
             cached_tokens=usage.cached_tokens,
             judge_tokens=measures.judge_tokens,
-            latency_ms=None if answered is None else _latency(answered),
+            latency_ms=None if answered is None else self._answer_latency(answered),
             judge_latency_ms=measures.judge_latency_ms,
             total_latency_ms=measures.total_latency_ms,
             cost=measures.cost,
@@ -179,6 +187,7 @@ class RecordArtifacts:
             policy_sha256=self._plan.policy_hashes.get(by.policy, msgspec.UNSET) if by else msgspec.UNSET,
             panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
             judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
+            tool_calls=self._tool_calls(grade.tool_calls) if grade and grade.tool_calls else msgspec.UNSET,
             checks=self._checks(grade.checks) if grade and grade.checks else msgspec.UNSET,
         )
         # Redacted at the end and in place: most records have nothing to redact and skip it.
@@ -187,6 +196,31 @@ class RecordArtifacts:
             # The second hash is that of what is stored, so that it can be verified.
             line.stored_sha256 = None if line.model_response is None else _sha256(line.model_response)
         return line
+
+    def _usage(self, last: Usage) -> Usage:
+        """Add the tokens of earlier steps; a count that one of them lacks is unknown."""
+        for attempt in self._earlier:
+            earlier = attempt.reply.usage if attempt.reply else _NO_USAGE
+            last = Usage(**{name: _sum(getattr(last, name), getattr(earlier, name)) for name in Usage.__struct_fields__})
+        return last
+
+    def _answer_latency(self, answered: Attempt) -> float | None:
+        latency = _latency(answered)
+        for attempt in self._earlier:
+            latency = _sum(latency, _latency(attempt))
+        return latency
+
+    def _tool_calls(self, results: ToolCallResults) -> ToolCallResults:
+        if self._is_clean:
+            return results
+        return msgspec.structs.replace(results, made=self._calls(results.made), expected=self._calls(results.expected))
+
+    def _calls(self, calls: tuple[MadeCall, ...]) -> tuple[MadeCall, ...]:
+        redactor = self._plan.redactor
+        return tuple(
+            MadeCall(redactor.term(call.name), redactor.value(call.arguments), redactor.text(call.raw) if call.raw else "")
+            for call in calls
+        )
 
     def _judge_costs(self) -> dict[str, float | None]:
         """Return the cost of the calls of each judge that was called."""
@@ -283,6 +317,9 @@ class RecordArtifacts:
             sample=self.sample,
             refused_parameters=attempt.refused_parameters or msgspec.UNSET,
             steps=self._plan.redactor.value(list(reply.steps)) if reply is not None and reply.steps else msgspec.UNSET,
+            tool_calls=self._plan.redactor.value(chat_tool_calls(reply.tool_calls))
+            if reply is not None and reply.tool_calls
+            else msgspec.UNSET,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)
@@ -378,6 +415,11 @@ def _measures(attempts: Sequence[Attempt]) -> _AttemptTotals:
     )
 
 
+def _sum(one: Any, other: Any) -> Any:
+    """Add two numbers; None when either is unknown."""
+    return None if one is None or other is None else one + other
+
+
 def _total(costs: list[float | None]) -> float | None:
     """Sum up costs; None as soon as one price is not known."""
     return None if None in costs else sum(cast("list[float]", costs))
@@ -442,6 +484,7 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         profile_best=bounds.best if bounds else None,
         record_id=line.record_id,
         is_repeated=line.sample is not msgspec.UNSET,
+        tool_calls=None if line.tool_calls is msgspec.UNSET else line.tool_calls,
         checks=() if line.checks is msgspec.UNSET else line.checks,
     )
 
@@ -460,6 +503,7 @@ def texts_of(finished: FinishedRecord) -> list[str]:
         reply = attempt.reply
         if reply is not None:
             texts += (reply.text, reply.raw, reply.model, reply.finish_reason)
+            texts += (text for call in reply.tool_calls for text in (call.name, call.raw))
         texts += (attempt.error_message, attempt.request_id)
     if isinstance(finished.outcome, GradedOutcome):
         grade = finished.outcome.grade
@@ -467,6 +511,8 @@ def texts_of(finished: FinishedRecord) -> list[str]:
         texts += grade.selected_choice_ids
         for score in grade.scores:
             texts += (score.criterion, score.justification)
+        if grade.tool_calls is not None:
+            texts += (text for call in grade.tool_calls.expected for text in _texts_in((call.name, call.arguments)))
         for result in grade.checks:
             texts += (result.name, result.reason)
     elif finished.outcome is not None:
@@ -475,6 +521,19 @@ def texts_of(finished: FinishedRecord) -> list[str]:
         for score in _votes(finished.outcome):
             texts += (score.criterion, score.justification)
     return texts
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """Yield every text of a JSON value, names of members included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield name
+            yield from _texts_in(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from _texts_in(member)
 
 
 def _votes(outcome: Outcome) -> tuple[Score, ...]:

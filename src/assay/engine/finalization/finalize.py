@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.artifact_lines import CaseLine, ResponseLine
+from assay.core.artifact_lines import CaseLine, ResponseLine, made_calls
 from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS, INPUT
@@ -277,6 +277,7 @@ class _Artifacts:
                 candidate_name=line.candidate_name,
                 response_text=line.model_response,
                 sample=line.sample,
+                tool_calls=made_calls(line),
             )
             self._responses.add(response)
         cluster = self._groups.cluster(case, self._plan.cluster_key)

@@ -11,7 +11,7 @@ import msgspec
 
 from assay.core.case import Message
 from assay.core.errors import UsageProblem
-from assay.core.model_call import Adjustment, ModelFailure, ModelRequest, Reply
+from assay.core.model_call import OMITTED, Adjustment, ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDERS
 from assay.core.setup_checks import CheckStanding, ModelProbe, ProbeCheck, ProbeRole, ProbeSubject, ShownExchange
@@ -20,9 +20,9 @@ from assay.grading.judge_call import CandidateAnswer, JudgeCall, JudgeCallOption
 from assay.grading.verdict import FIVE_POINT, UnusableReply, read_verdict
 from assay.models import PRICES_HINT, asked_models, load_provider
 from assay.models.connectivity import REFUSED, ConnectivityResult, ask_for_models
-from assay.models.endpoint import endpoint_problems, provider_secrets, unencrypted_proxy
+from assay.models.endpoint import endpoint_problems, key_variables, provider_secrets, unencrypted_proxy
 from assay.models.model_list import ListedModel, nearest_names
-from assay.models.negotiation import MAX_TOKENS, OMITTED, REPLY_FORMAT, SYSTEM, Negotiator
+from assay.models.negotiation import MAX_TOKENS, REPLY_FORMAT, SYSTEM, Negotiator
 from assay.models.prices import is_paid, tariff_of
 from assay.models.provider_protocol import Model, ProviderContext, exchange_of, negotiator_of
 
@@ -217,10 +217,10 @@ def _reachable(answer: _ProbeReply, listed: ConnectivityResult | None) -> ProbeC
 def _key(subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ProbeCheck:
     """Check whether the key is accepted: the model's own request decides, since some keys may use models but not list them."""
     failure = answer.failure
-    variable = subject.provider.key_variable or "its key"
     if failure is not None and failure.code in _REFUSED_KEY:
-        is_sent = bool(provider_secrets(subject.provider, environ))
-        return _check("key", "problem", failure.message, f"make a new key, or set {variable} to the right one" if is_sent else "")
+        variables = " or ".join(key_variables(subject.provider)) if PROVIDERS[subject.provider.kind].is_remote else ""
+        hint = f"make a new key, or set {variables or 'its key'} to the right one"
+        return _check("key", "problem", failure.message, hint if provider_secrets(subject.provider, environ) else "")
     if PROVIDERS[subject.provider.kind].is_remote and not provider_secrets(subject.provider, environ):
         return _check("key", "note", "none is sent")
     if failure is None or (listed is not None and listed.status and not listed.problem):

@@ -179,6 +179,8 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "profile_bounds": "json",
     "panel": "json",
     "judge_costs": "json",
+    "tool_calls": "json",
+    "checks": "json",
     "evaluator": "text",
     "policy_id": "text",
     "policy_sha256": "text",
@@ -206,6 +208,8 @@ CASE_COLUMNS: Mapping[str, ColumnKind] = {
     "choices": "choices",
     "correct_choice_ids": "texts",
     "attachments": "json",
+    "tools": "json",
+    "expected_calls": "json",
     "turns": "json",
     "tags": "texts",
     "max_latency_ms": "count",
@@ -287,4 +291,5 @@ def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
 
 def _case_row(case: Case) -> dict[str, object]:
     row: JsonObject = msgspec.to_builtins(case)
-    return {name: row[name] for name in CASE_COLUMNS}
+    # Members of cases with tools are left out where there are none.
+    return {name: row.get(name) for name in CASE_COLUMNS}

@@ -75,7 +75,7 @@ def _dataset(source: ImportSource, names: dict[str, str]) -> str:
 
 
 def _question(sample: LazyObject, dataset: str, reading: ImportState) -> ImportedQuestion:
-    given = asked(sample.get("input"), reading)
+    given = asked(sample.get("input"), reading, names_media=True)
     ideal = _ideal(sample.get("ideal"))
     for name in sample.names():
         reading.leave_out(f"sample.{name}", int(name not in _MEMBERS and name in sample))

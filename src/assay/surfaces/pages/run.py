@@ -113,6 +113,7 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     errors: Table | None
     reasons: Table | None
     judges: Table | None
+    tools: Table | None
     latencies: Table | None
     spending: Table | None
     settings: tuple[Fact, ...]
@@ -126,6 +127,8 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     records_address: str
     compare_address: str
+    group_address: str
+    """Page of its group; empty for a run by itself."""
     exports: tuple[Cell, ...]
 
 
@@ -147,6 +150,7 @@ def run_page(
     run_id = result.run_id
     ranking = None if summary is None else summary.ranking
     judges = None if summary is None else summary.judges
+    calls = msgspec.UNSET if summary is None else summary.tool_calls
     artifacts = run_details.artifact_table(view.manifest, run_id=run_id, links=place, files=files, problems=problems)
     return RunPage(
         run_id=run_id,
@@ -167,10 +171,11 @@ def run_page(
         errors=None if summary is None else run_details.error_table(view, place),
         reasons=None if summary is None else run_details.reason_table(view),
         judges=run.judge_table(judges) if isinstance(judges, tuple) else None,
+        tools=None if calls is msgspec.UNSET or not calls.tools else run.tool_table(calls),
         latencies=None if summary is None else run_details.latency_table(view, summary),
         spending=None if summary is None else run_details.spending_table(summary),
         settings=tuple(run_details.setting_facts(view.plan)),
-        plan_json=msgspec.json.format(msgspec.json.encode(view.manifest.plan_members), indent=2).decode(),
+        plan_json=run_details.plan_text(view.manifest.plan_members),
         hashes=tuple(run_details.hash_facts(view.manifest)),
         # Without a file there is nothing to list: the run is unfinished, or on another machine.
         artifacts=artifacts if files else None,
@@ -180,6 +185,7 @@ def run_page(
         problems=tuple(map(str, problems or ())),
         records_address=place.records(run_id),
         compare_address=place.compare(after=run_id) if result.is_finished else "",
+        group_address=place.group(view.plan.group) if view.plan.group else "",
         exports=tuple(text_cell(kind.upper(), address=place.export(run_id, kind)) for kind in EXPORTED),
     )
 

@@ -70,7 +70,7 @@ class SubmitQuery(_SubmittedSettings, frozen=True, kw_only=True, forbid_unknown_
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """Return the settings by their names in a request."""
         values = ((setting, getattr(self, setting.parameter_name)) for setting in SUBMITTED)
         given = [(one, value) for one, value in values if value is not None]
@@ -89,6 +89,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = None
     dataset: Annotated[Annotated[str, Meta(max_length=128)] | None, _says("Only runs over the dataset with this id.")] = None
     model: Annotated[Annotated[str, Meta(max_length=256)] | None, _says("Only runs of this candidate.")] = None
+    group: Annotated[RunId | None, _says("Only runs of this group.")] = None
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

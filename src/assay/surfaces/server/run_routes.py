@@ -74,7 +74,7 @@ def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
 def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
     # `interrupted` is not a state of the ledger but of the process that is missing, in any state.
     state = run.standing if query.state == "interrupted" else run.state
-    pairs = ((query.state, state), (query.dataset, run.dataset), (query.model, run.candidate))
+    pairs = ((query.state, state), (query.dataset, run.dataset), (query.model, run.candidate), (query.group, run.group))
     return all(wanted is None or wanted == found for wanted, found in pairs)
 
 
@@ -155,6 +155,7 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
         dataset_file=dataset.source_file,
         model=result.candidate,
         project=plan.project,
+        group=plan.group or "",
         counts=msgspec.structs.replace(result.counts, total_records=total),
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),
