@@ -161,3 +161,14 @@ def test_arguments_of_any_size_and_form_have_a_verdict(tmp_path: Path, text: str
     (line,) = done.predictions()
     assert (line["status"], line["passed"]) == ("evaluated", False)
     assert line["tool_calls"]["verdicts"][0]["verdict"] in ("not_json", "wrong_arguments")
+
+
+def test_a_gate_and_slices_are_about_tool_calls(tmp_path: Path) -> None:
+    path = dataset(tmp_path, {"tool_calls": [CALL]}, {"tool_calls": [CALL]})
+    answers = given_answers(tmp_path, [CALL], [{"name": "cook", "arguments": {}}])
+    done = run(tmp_path, path, responses=answers, min_tool_calls=0.9)
+    (check,) = done.metrics["gate"]["gates"]
+    assert check == {"name": "min_tool_calls", "threshold": 0.9, "value": 0.5, "met": False}
+    by_slice = json.loads((Path(done.run_dir) / "metrics_by_slice.json").read_text(encoding="utf-8"))
+    (sliced,) = by_slice["slices"]["dataset"]["values"]
+    assert (sliced["tool_calls"]["expected"], sliced["tool_calls"]["arguments_correct"]) == (2, 1)

@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-Model = str | Callable[..., Any] | Mapping[str, Any]
+from assay.core.settings import DatasetEntry, ModelEntry
+
+Model = str | Callable[..., Any] | Mapping[str, Any] | ModelEntry
 """A model: its name as `provider/model`, a function, or a mapping with the keys of a candidate in a run file."""
 
 
 class SettingKeywords(TypedDict, total=False):
     """Settings of a run; None leaves a setting to the run file or to its default."""
 
-    datasets: Sequence[str | Path | Mapping[str, Any]] | None
+    datasets: Sequence[str | Path | Mapping[str, Any] | DatasetEntry] | None
     """Datasets of the run."""
 
     models: Sequence[Model] | None
@@ -184,6 +186,9 @@ class SettingKeywords(TypedDict, total=False):
 
     max_truncated: float | None
     """Share of the answers that may end at the output limit."""
+
+    min_tool_calls: float | None
+    """Share of the expected tool calls that are made with the right arguments; with unknown ones, their worst case."""
 
     slices: Sequence[str] | None
     """Metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as `court` or

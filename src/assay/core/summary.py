@@ -284,7 +284,7 @@ class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One gate of a run, and whether the run met it."""
 
     name: str
-    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate` or `max_truncated`."""
+    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated` or `min_tool_calls`."""
     threshold: float
     value: float | None
     """What the run has; None where it is undefined, which meets no gate."""
@@ -342,6 +342,8 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     """Number of records that did not pass, by their failure label."""
     checks: dict[str, CheckSummary] | msgspec.UnsetType = msgspec.UNSET
     """Checks by name, over the graded records; absent in a run without checks."""
+    tool_calls: ToolCallSummary | msgspec.UnsetType = msgspec.UNSET
+    """Only where tool calls are compared."""
 
     @property
     def raw_score_mean_cluster_interval(self) -> Interval | None:
@@ -524,8 +526,6 @@ class Summary(RecordMetrics, frozen=True, kw_only=True):
 
     assay_version: str = ""
     """Version of assay that computed them; empty for versions that did not record it."""
-    tool_calls: ToolCallSummary | msgspec.UnsetType = msgspec.UNSET
-    """Only in runs that compare tool calls."""
     repeats: RepeatSummary | msgspec.UnsetType = msgspec.UNSET
     """Of a run that asks more than once."""
     flags: dict[str, int]

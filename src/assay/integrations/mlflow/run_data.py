@@ -231,6 +231,7 @@ def _parameters(manifest: Manifest, golden: Mapping[str, object]) -> dict[str, s
         "score_threshold": gates.get("min_score"),
         "max_error_rate": gates.get("max_error_rate"),
         "max_truncated": gates.get("max_truncated"),
+        "min_tool_calls": gates.get("min_tool_calls"),
         **golden,
     }
     further = {

@@ -240,6 +240,7 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @setting_option("min_score", help="Minimum mean score on the dataset's scale, or headline of the profile.")
 @setting_option("max_error_rate", help="Maximum share of records with an error or cancelled.")
 @setting_option("max_truncated", help="Maximum share of answers cut off at the output limit.")
+@setting_option("min_tool_calls", help="Minimum share of expected tool calls that are made right.")
 @json_option
 @junit_option
 @github_option
