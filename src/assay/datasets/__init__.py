@@ -47,6 +47,7 @@ def read(
     kind = table_kind(source)
     known = None if kind is not None and isinstance(contract, str) else resolve_contract(source, contract)
     is_open = contract in ("auto", BUILT_IN) and source.stored is None and not (known and _is_sure(source, known))
+    is_open = is_open and not (holds_several(source) or holds_hashes(source))
     if isinstance(contract, str) and (kind is not None or is_open):
         try:
             return _read_table(source, contract, config, options, is_tried=known is not None)
