@@ -129,7 +129,7 @@ def run_request(source: object, options: JsonObject) -> RunRequest:
     # Short names for the usual case of one model.
     for name, member in (("model", "models"), ("judge", "judges")):
         if name in options:
-            options.setdefault(member, options.pop(name))
+            options[member] = options.pop(name)
         if member in options and not isinstance(options[member], list | tuple):
             options[member] = (options[member],)
     if options.get("run_id") == "":
