@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from assay.core import checks, settings
+from assay.core import checks, graders, settings
 from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
 from assay.engine.planning.request import run_file_schema
@@ -54,7 +54,7 @@ def _with_tables(page: Path, tables: dict[str, Iterator[str]]) -> str:
 
 def _keys(name: str, component: dict[str, Any]) -> Iterator[str]:
     """The keys of a section, its own before those that it shares with a part of the plan."""
-    own = getattr(settings, name, getattr(checks, name, None)).__annotations__
+    own = next(getattr(module, name) for module in (settings, checks, graders) if hasattr(module, name)).__annotations__
     yield "| key | what it says | default |"
     yield "|---|---|---|"
     for key, member in sorted(component["properties"].items(), key=lambda entry: entry[0].removeprefix("$") not in own):

@@ -15,6 +15,7 @@ from assay.core.issue import RecordIssue
 from assay.core.number_text import rate_text, score_text
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import PanelDecision, Score
+from assay.presentation.graders import BY_CHECKS, record_check_table, record_grader_table
 from assay.presentation.run import result_cell, score_of
 from assay.presentation.sections import MAX_TEXT, Badge, Cell, Column, DisplayValue, Fact, Section, Table, TextBlock, Timestamp
 from assay.presentation.subject import NAME_LIMIT, stage_word
@@ -189,6 +190,8 @@ class RecordReport(msgspec.Struct, frozen=True, kw_only=True):
     """Reason for no grade."""
     reasons: TextBlock | None = None
     criteria: tuple[CriterionView, ...] = ()
+    checks: Table | None = None
+    graders: Table | None = None
     is_judged: bool = False
     """True when models voted; False for a grade by rule."""
     attempts: tuple[AttemptView, ...] = ()
@@ -219,7 +222,10 @@ def record_report(found: RecordDetails | InvalidRecord, issues: Sequence[RecordI
         answer=None if line.model_response is None else TextBlock(title="Answer", text=line.model_response),
         problem=_problem(line),
         reasons=_reasons(line),
-        criteria=tuple(_criteria(asked, line, attempts)),
+        # Scores of checks are in the table of checks.
+        criteria=() if line.evaluator == BY_CHECKS else tuple(_criteria(asked, line, attempts)),
+        checks=record_check_table(line),
+        graders=record_grader_table(line),
         is_judged=any(score.judge for score in line.evaluator_scores),
         attempts=tuple(map(_attempt_view, attempts)),
         samples=tuple(_sample_view(sample, line.index) for sample in found.samples or ()),
@@ -389,7 +395,7 @@ def _problem(line: PredictionLine) -> TextBlock | None:
 
 def _reasons(line: PredictionLine) -> TextBlock | None:
     """Return why the grade is as it is, where no vote says so."""
-    is_said = any(score.justification for score in line.evaluator_scores)
+    is_said = any(score.justification for score in line.evaluator_scores) or line.evaluator == BY_CHECKS
     return None if is_said or not line.justification else TextBlock(title="Why", text=line.justification)
 
 
@@ -540,8 +546,12 @@ def record_sections(record: RecordDetails | InvalidRecord, *, is_verbose: bool) 
         error = TextBlock(title="error", text=error_text(failure.code, failure.message))
         return [Section(heading=(name, result_cell(failure))), Section(texts=(error,))]
     line, scores, attempts = record.prediction, record.prediction.evaluator_scores, record.attempts
+    limit = 0 if is_verbose else MAX_TEXT
+    # Scores of checks are in the table of checks.
+    is_checked = line.evaluator == BY_CHECKS
     tables = [
-        *([_score_table(scores, limit=0 if is_verbose else MAX_TEXT)] if scores else []),
+        *filter(None, (record_check_table(line, limit=limit), record_grader_table(line, limit=limit))),
+        *([_score_table(scores, limit=limit)] if scores and not is_checked else []),
         *([] if record.samples is msgspec.UNSET else [_sample_table(record.samples)]),
         _attempt_table(attempts),
     ]
@@ -602,6 +612,9 @@ def _profile_score(found: PredictionLine) -> str:
 
 def _further_reasons(found: PredictionLine) -> str:
     """Return the lines of the justification that the table of scores does not show."""
+    # What checks say is in their table.
+    if found.evaluator == BY_CHECKS:
+        return ""
     shown_lines = {line for score in found.evaluator_scores for line in score.justification.split("\n")} - {""}
     lines = (found.justification or "").split("\n")
     # The record's justification joins those of its votes, each behind the name of its criterion, which is why
