@@ -279,7 +279,7 @@ over runs of {records} records. `make bench ARGS=pages` measures this again, wit
 ## One file
 
 What [`assay report`](../how-to/share-a-report.md) writes of such a run, opened from disk without a network. A file has 5,000
-records unless told otherwise.
+records by default.
 
 {files}
 

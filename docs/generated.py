@@ -8,11 +8,12 @@ from typing import Any, get_args
 
 import msgspec
 
-from assay.core import checks, graders, settings
+from assay.core import call_rules, checks, graders, settings
 from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
 from assay.engine.planning.request import run_file_schema
 from docs.house import house_svg
+from docs.keywords import keywords_module
 from docs.models import current, outdated
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +22,7 @@ SCHEMA = ROOT / "src" / "assay" / "schemas" / "run_file.schema.json"
 PAGE = ROOT / "docs" / "reference" / "run-file.md"
 CHECKS_PAGE = ROOT / "docs" / "reference" / "checks.md"
 PROVIDERS_PAGE = ROOT / "docs" / "reference" / "providers.md"
+KEYWORDS = ROOT / "src" / "assay" / "core" / "setting_keywords.py"
 COMMANDS = ROOT / "docs" / "reference" / "run.md"
 _TABLE = re.compile(r"(?P<mark><!-- (?P<what>[\w ]+) -->\n\n)(?:\|.*\n)+")
 """A mark that no reader sees, and the table below it."""
@@ -44,6 +46,7 @@ def generated() -> dict[Path, str]:
         PROVIDERS_PAGE: current(_with_tables(PROVIDERS_PAGE, tables)),
         COMMANDS: current(commands),
         HOUSE: house_svg(),
+        KEYWORDS: keywords_module(),
     }
 
 
@@ -54,7 +57,8 @@ def _with_tables(page: Path, tables: dict[str, Iterator[str]]) -> str:
 
 def _keys(name: str, component: dict[str, Any]) -> Iterator[str]:
     """The keys of a section, its own before those that it shares with a part of the plan."""
-    own = next(getattr(module, name) for module in (settings, checks, graders) if hasattr(module, name)).__annotations__
+    modules = (settings, checks, graders, call_rules)
+    own = next(getattr(module, name) for module in modules if hasattr(module, name)).__annotations__
     yield "| key | what it says | default |"
     yield "|---|---|---|"
     for key, member in sorted(component["properties"].items(), key=lambda entry: entry[0].removeprefix("$") not in own):

@@ -23,7 +23,19 @@ BLIND_EXCEPTS_ALLOWED: dict[str, int] = {"engine/execution/case.py": 1, "engine/
 """Where one record must not end the others, and where an error of any kind is recorded on its way out."""
 DOOR = {
     *("validate", "stream", "ValidationConfig", "Case", "Issue", "AssayError", "UsageProblem", "SourceUnreadable"),
-    *("run", "run_async", "open_run", "Run", "RunRequest", "RunResult", "Client", "AsyncClient", "ServerProblem"),
+    *(
+        "run",
+        "run_async",
+        "open_run",
+        "open_group",
+        "Run",
+        "Runs",
+        "RunRequest",
+        "RunResult",
+        "Client",
+        "AsyncClient",
+        "ServerProblem",
+    ),
     *("convert", "ValidationReport", "ModelRequest", "GradingFailure", "Judgement", "Message", "ModelFailure", "Reply", "Usage"),
 }
 _TYPES = "types alone: the tests of the code that fills and reads them cover it"

@@ -16,7 +16,8 @@ from assay.core.model_call import ModelRequest, Reply, Usage
 from assay.core.outcome import GradingFailure
 from assay.datasets.parsing.strict_yaml import parse_yaml
 from assay.engine.planning.attachments import read_attachment
-from assay.engine.planning.dataset_inputs import DatasetInput, cases_of, dataset_plan, read_dataset, recorded_replies
+from assay.engine.planning.dataset_inputs import DatasetInput, cases_of, dataset_plan, read_dataset
+from assay.engine.planning.trajectories import recorded_answers
 from assay.grading import GradingSettings, start
 from assay.models import messages_sha256
 
@@ -57,7 +58,8 @@ def record(answers: Path = ANSWERS) -> str:
 
 def _lines_of_part(part: Part) -> Iterator[dict[str, Any]]:
     dataset = _dataset(HERE.parent / part.dataset)
-    spoken = {} if part.candidate else recorded_replies(dataset.report.records)
+    recorded = {} if part.candidate else recorded_answers(dataset.report.records)
+    spoken = {name: Reply(text=one.text, tool_calls=one.tool_calls, steps=one.steps) for name, one in recorded.items()}
     settings = GradingSettings(candidate=part.candidate, judges=("judge",))
     cases = list(cases_of(dataset, is_recorded=not part.candidate))
     strangers = {case.id for case in cases} ^ set(part.replies)
@@ -80,17 +82,17 @@ def _dataset(path: Path) -> DatasetInput:
 class _Speaker:
     """Says what was written for a record, whoever is asked."""
 
-    def __init__(self, written: Written, spoken: str | None) -> None:
+    def __init__(self, written: Written, spoken: Reply | None) -> None:
         self._written = written
-        self._answer = written.answer if spoken is None else spoken
+        self._answer = Reply(text=written.answer) if spoken is None else spoken
 
-    def says(self, ask: ModelRequest) -> str:
+    def says(self, ask: ModelRequest) -> Reply:
         if ask.stage == "candidate":
             return self._answer
         _, criterion, *again = ask.call_id.split(":")
         said = self._written.judge[criterion]
         words = said[len(again)] if isinstance(said, list) else said
-        return words if isinstance(words, str) else msgspec.json.encode(words).decode()
+        return Reply(text=words if isinstance(words, str) else msgspec.json.encode(words).decode())
 
 
 def _conversation(
@@ -100,10 +102,10 @@ def _conversation(
     flow = start(case, settings, attachments=attachments)
     asks = next(flow)
     while True:
-        texts = [speaker.says(ask) for ask in asks]
-        yield from zip(asks, texts, strict=True)
+        replies = [speaker.says(ask) for ask in asks]
+        yield from zip(asks, (reply.text for reply in replies), strict=True)
         try:
-            asks = flow.send(tuple(Reply(text=text) for text in texts))
+            asks = flow.send(tuple(replies))
         except (StopIteration, GradingFailure):
             return
 

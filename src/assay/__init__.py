@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from assay.core.report import ValidationReport
     from assay.core.run_result import RunResult
     from assay.surfaces.python_api.reports import validate
-    from assay.surfaces.python_api.runs import Run, open_run, run, run_async
+    from assay.surfaces.python_api.runs import Run, Runs, open_group, open_run, run, run_async
 
 _HOMES = {
     "validate": "assay.surfaces.python_api.reports",
@@ -26,7 +26,9 @@ _HOMES = {
     "Run": "assay.surfaces.python_api.runs",
     "run": "assay.surfaces.python_api.runs",
     "run_async": "assay.surfaces.python_api.runs",
+    "open_group": "assay.surfaces.python_api.runs",
     "open_run": "assay.surfaces.python_api.runs",
+    "Runs": "assay.surfaces.python_api.runs",
     "RunRequest": "assay.api",
     "Client": "assay.api",
     "AsyncClient": "assay.api",
@@ -62,6 +64,7 @@ __all__ = [
     "Run",
     "RunRequest",
     "RunResult",
+    "Runs",
     "ServerProblem",
     "SourceUnreadable",
     "Usage",
@@ -69,6 +72,7 @@ __all__ = [
     "ValidationConfig",
     "ValidationReport",
     "convert",
+    "open_group",
     "open_run",
     "run",
     "run_async",
@@ -79,6 +83,11 @@ __all__ = [
 
 _RENAMED = {"Ask": "ModelRequest", "Report": "ValidationReport"}
 """Former public names, kept for one release."""
+
+
+def __dir__() -> list[str]:
+    """List the public names, for completion in editors and notebooks."""
+    return sorted((*__all__, "__version__"))
 
 
 def __getattr__(name: str) -> Any:

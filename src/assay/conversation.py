@@ -91,7 +91,7 @@ class AgentDataValidator:
                 self._validate(document.value, result, skip=unread)
         return result
 
-    def validate_data(self, data: Any) -> ValidationResult:
+    def validate_data(self, data: object) -> ValidationResult:
         """Validate a list of turns."""
         result = ValidationResult()
         turns = enumerate(data) if isinstance(data, list) else ()
@@ -101,7 +101,7 @@ class AgentDataValidator:
         self._validate(data, result, skip={position for position, problems in odd.items() if problems})
         return result
 
-    def _validate(self, turns: Any, result: ValidationResult, *, skip: Collection[str | int]) -> None:
+    def _validate(self, turns: object, result: ValidationResult, *, skip: Collection[str | int]) -> None:
         if self.config.null_as_absent and isinstance(turns, list):
             # Copies: the turns are the caller's.
             turns = [dict(turn) if isinstance(turn, dict) else turn for turn in turns]
@@ -115,11 +115,11 @@ class AgentDataValidator:
                 self._validate_turn(turn, position, result)
         self._note(check_ids(turns, self.config), turns, result)
 
-    def _validate_turn(self, turn: Any, position: int, result: ValidationResult) -> None:
+    def _validate_turn(self, turn: object, position: int, result: ValidationResult) -> None:
         """Check every rule for one turn; `position` counts from 0."""
         self._note(check_turn(turn, position, self.config), {position: turn}, result)
 
-    def _note(self, found: Iterable[Finding], turns: Any, result: ValidationResult) -> None:
+    def _note(self, found: Iterable[Finding], turns: object, result: ValidationResult) -> None:
         for finding in found:
             position = finding.path[0] if finding.path else None
             field = next((step for step in finding.path[1:] if isinstance(step, str)), None)

@@ -133,7 +133,7 @@ def _exchange_for(provider: StubProvider) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(sent)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the parent's names
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the parent's names
             """Log nothing to standard error."""
 
     return Exchange

@@ -77,7 +77,7 @@ KEYS = [
     "ideal_reply", "gradesheet",
     "idealresponse", "finallabel", "TARGETOUTPUT", "sentiment_label", "is_true", "actual", "final", "patch", "exp", "expects",
     "reply", "aliases", "supporting_facts", "required_keywords", "desired_behavior", "expert_response", "input_output", "rating",
-    "private_tests", "common_mistakes", "verifier", "解説",
+    "private_tests", "common_mistakes", "verifier", "解説", "final_decision", "finalDecision", "better_response", "better_option",
 ]  # fmt: skip
 
 
@@ -94,7 +94,7 @@ QUESTION_NAMES = [
     "credit_score", "keywords", "primary_key", "resolution", "dispute_resolution", "instructions", "system", "table",
     "question", "image_description", "few_shot_examples", "id", "category", "key_findings", "user_response", "court_judgment",
     "degrading_clause", "keynote", "physician_notes", "final_text", "drug_label", "unexpected_costs", "reply_to", "casefacts",
-    "answerchoices", "expectancy", "true_or_false",
+    "answerchoices", "expectancy", "true_or_false", "decision", "court_decision", "better_business_bureau",
 ]  # fmt: skip
 
 

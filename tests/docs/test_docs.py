@@ -50,6 +50,7 @@ NOT_RUN: dict[str, tuple[int, str]] = {
     "docs/how-to/export-results.md": (1, "writes a cache of Hugging Face's; `tests/surfaces/exports` load such folders"),
     "docs/how-to/gate-releases-in-ci.md": (4, "models that need a key, the reader's run file, and commands of GitHub and jq"),
     "docs/how-to/halve-the-price-with-batches.md": (3, "models that need a key"),
+    "docs/how-to/score-tool-calls.md": (1, "files of a benchmark"),
     "docs/how-to/store-runs-in-an-object-store.md": (2, "an object store"),
     "docs/how-to/view-records.md": (2, "a server that stays, and labels that were given in a browser"),
     "docs/how-to/view-runs-in-a-browser.md": (1, "a server that stays"),

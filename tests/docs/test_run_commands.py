@@ -20,7 +20,8 @@ def section(name: str) -> str:
 def options(name: str) -> list[str]:
     command = program.get_command(click.Context(program), name)
     assert command is not None
-    return [option for parameter in command.params if isinstance(parameter, click.Option) for option in parameter.opts]
+    given = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    return [option for parameter in given for option in (*parameter.opts, *parameter.secondary_opts)]
 
 
 def options_below(name: str) -> list[str]:

@@ -141,10 +141,10 @@ def test_every_field_of_a_conversation_is_sent_used_or_listed(tmp_path: Path, *,
     dataset = tmp_path / "talk.json"
     dataset.write_text(json.dumps(TURNS), encoding="utf-8")
     listed, lost = follow(dataset, tmp_path, TURNS, **({"candidates": []} if is_recorded else {}))
-    expected = {"metadata": 2, "confidence_score": 1, "mood": 1, "tool_output": 1}
-    assert listed == {**expected, **({"tool_used": 1, "tool_input": 1} if is_recorded else {})}
-    # Where the candidate is to call the tool itself, the call is compared, and nobody is shown the words that came with it.
-    assert lost == ["USERDATA", "REPLYDATA", "MOOD", *([] if is_recorded else ["SECONDREPLY"]), "OUTPUT"]
+    assert listed == {"metadata": 2, "confidence_score": 1, "mood": 1}
+    # Where the candidate is to call the tool itself, no judge is shown the words that came with it, and a candidate that does
+    # not call it is not sent its output.
+    assert lost == ["USERDATA", "REPLYDATA", "MOOD", *([] if is_recorded else ["SECONDREPLY", "OUTPUT"])]
 
 
 def test_the_metadata_that_policies_send_is_not_listed() -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from assay.core.case import Case, Choice, Criterion
 from assay.core.model_call import ModelRequest, Reply
 from assay.core.outcome import Grade
@@ -37,6 +39,10 @@ def reference_case(**changes: object) -> Case:
 def mcq_case(correct: tuple[str, ...] = ("B",), **changes: object) -> Case:
     choices = (Choice("A", "Paris"), Choice("B", "London"), Choice("C", "Rome"), Choice("D", "Bern"))
     return _case(contract="legal_eval_v1", task="mcq", **{"choices": choices, "correct_choice_ids": correct, **changes})
+
+
+def replaced(case: Case, **changes: object) -> Case:
+    return msgspec.structs.replace(case, **changes)
 
 
 def _case(**fields: object) -> Case:

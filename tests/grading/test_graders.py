@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.checks import ContainsCheck, EqualsCheck
+from assay.core.checks import ContainsCheck, EqualsCheck, ToolCalledCheck
 from assay.core.graders import GraderPlan, JudgePrompt
 from assay.core.model_call import FailedReply, Reply
 from assay.core.outcome import GradingFailure
@@ -11,6 +11,7 @@ from assay.core.plan import PluginPlan
 from assay.grading import GradingSettings, graded_by, needs_judge, start
 from assay.grading.graders import settings_for
 from tests.grading.driving import SETTINGS, drive, mcq_case, reference_case
+from tests.grading.test_trajectory import turns
 
 PROMPT = JudgePrompt(name="own.txt", sha256="cd" * 32, text="{{answer}}")
 FORM = GraderPlan(name="form", kind="checks", checks=(EqualsCheck(name="exact"), ContainsCheck(name="has")))
@@ -126,3 +127,20 @@ def test_a_record_without_a_grade_names_its_primary_grader() -> None:
 @pytest.mark.parametrize(("graders", "needs"), [((FORM,), False), ((FORM, HOUSE), True)])
 def test_a_run_needs_a_judge_where_one_of_its_graders_is_one(graders: Any, *, needs: bool) -> None:
     assert needs_judge(reference_case(), settings(*graders)) is needs
+
+
+def test_one_grader_follows_a_candidate_that_calls_tools_and_the_others_get_all_of_its_calls() -> None:
+    called = GraderPlan(name="called", kind="checks", checks=(ToolCalledCheck(name="called", tool="search_trains"),))
+    case = turns()[0]
+    replies = iter(['{"tool": "search_trains", "input": {}}', "Here you are."])
+    asked: list[str] = []
+
+    def answering_steps(ask: Any) -> str:
+        asked.append(ask.call_id)
+        return next(replies, "Here you are.") if ask.stage == "candidate" else TENTHS
+
+    again = msgspec.structs.replace(REFERENCE, name="again")
+    grade = drive(case, answering_steps, settings=settings(called, REFERENCE, again)).grade
+    assert asked.count("candidate") == 1
+    assert [check.passed for check in grade.checks] == [True]
+    assert [one.status for one in grade.graders] == ["graded"] * 3

@@ -8,6 +8,7 @@ import pytest
 import assay
 from assay.core.case import Case, Criterion
 from assay.core.plan import PluginPlan
+from assay.core.tools import ExpectedCall
 from assay.engine.planning.request import PlanProblems
 from assay.grading import (
     GRADING_METHODS,
@@ -20,9 +21,9 @@ from assay.grading import (
     results_from_log,
 )
 from tests.engine.run_settings import mcq_row, write_rows
-from tests.grading.driving import SETTINGS, Driven, drive, golden_case, judged, mcq_case, reference_case, rubric_case
+from tests.grading.driving import SETTINGS, Driven, drive, golden_case, judged, mcq_case, reference_case, replaced, rubric_case
 from tests.grading.test_pairwise import fair, pair
-from tests.grading.test_reference import TRAVEL, turns
+from tests.grading.test_trajectory import TRAVEL, turns
 
 MET = '{"criteria_met": true, "explanation": "It does."}'
 TENTHS = '{"score": 0.8, "justification": "Nearly."}'
@@ -34,6 +35,10 @@ OURS: dict[MethodKind, tuple[Case, Any]] = {
     "mcq": (mcq_case(), judged("nobody is asked", answer="B")),
     "turn": (turns()[2], judged(TENTHS)),
     "tool_call": (turns()[0], judged("nobody is asked", answer=CALL)),
+    "judged_tool_call": (
+        replaced(turns()[0], expected_calls=(ExpectedCall("search_trains", {"to": "Wien"}, rules={"to": "judge"}),)),
+        judged('{"result": 1, "reason": "The same city."}', answer='{"tool": "search_trains", "input": {"to": "Vienna"}}'),
+    ),
     "pairwise": (pair(), fair),
 }
 """A case of each kind that is graded without code of others, and who answers."""
@@ -63,7 +68,7 @@ def test_the_log_of_judges_is_read_back_as_they_graded(kind: MethodKind, *, is_f
     case, answering = OURS[kind]
     driven = drive(case, answering)
     heard = results_from_log(case, SETTINGS, replies=driven_log(driven, answering), answer=driven.grade.answer, is_first=is_first)
-    assert heard == marks_of(driven.grade.scores)
+    assert heard == marks_of(tuple(score for score in driven.grade.scores if score.judge))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OURS if not GRADING_METHODS[kind].needs_judge])
@@ -89,6 +94,11 @@ def dataset(folder: Path, kind: MethodKind) -> Path:
         "rubric": row("rubric_qa", rubric=[{"id": "one", "title": "Says four.", "weight": 1}]),
         "reference": row("reference_qa", reference_answers=["Four."]),
         "mcq": mcq_row("m:1"),
+        "judged_tool_call": row(
+            "reference_qa",
+            reference_answers=["Four."],
+            metadata={"expected_tool_calls": [{"name": "add", "arguments": {"a": 2}, "rules": {"a": "judge"}}]},
+        ),
     }
     examples = TRAVEL.parent.parent
     files = {"five_point": examples / "golden_v1" / "assistant.json", "turn": TRAVEL, "tool_call": TRAVEL}
@@ -103,7 +113,7 @@ def test_a_run_over_each_kind_names_one_of_its_evaluators(tmp_path: Path, kind: 
     assert evaluators & set(GRADING_METHODS[kind].evaluators)
 
 
-@pytest.mark.parametrize("kind", ["five_point", "rubric", "reference", "turn"])
+@pytest.mark.parametrize("kind", ["five_point", "rubric", "reference", "turn", "judged_tool_call"])
 def test_planning_asks_for_a_judge_where_the_row_needs_one(tmp_path: Path, kind: MethodKind) -> None:
     assert GRADING_METHODS[kind].needs_judge
     with pytest.raises(PlanProblems, match="cannot be graded without a judge"):

@@ -158,6 +158,19 @@ def test_a_quorum_decides_without_a_judge_who_cannot_be_reached() -> None:
     assert (grade.raw_score, grade.flags, grade.panel[0].missing) == (5.0, ("vote_lost",), ("two",))
 
 
+def test_the_only_vote_that_is_left_of_a_panel_says_that_others_were_lost() -> None:
+    said = {"one": Reply(text=five(5)), "two": FailedReply(text="", code="timeout", message="too slow")}
+    assert lost_calls(panel(2, quorum=1), said).flags == ("vote_lost",)
+
+
+@pytest.mark.parametrize(("code", "label"), [("timeout", "timeout_or_latency_exceeded"), ("server_error", "other")])
+def test_a_record_that_lacks_a_vote_is_labelled_by_what_the_judge_failed_with(code: str, label: str) -> None:
+    said = {"one": Reply(text=five(5)), "two": FailedReply(text="", code=code, message="no reply")}
+    with pytest.raises(GradingFailure) as failure:
+        lost_calls(panel(2), said)
+    assert failure.value.label == label
+
+
 @pytest.mark.parametrize(("judges", "quorum"), [(1, None), (3, None), (3, 3), (3, 2)])
 def test_a_call_may_fail_where_there_are_other_judges_whose_votes_are_kept(judges: int, quorum: int | None) -> None:
     driven = graded(batch_case(), panel(judges, quorum=quorum), dict.fromkeys(NAMES, five(4)))

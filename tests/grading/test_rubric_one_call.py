@@ -57,6 +57,9 @@ def test_verdicts_go_by_their_numbers_and_not_by_their_order() -> None:
     "text",
     [
         says(),
+        json.dumps({"verdicts": {"number": 1}, "label": ""}),
+        says(item(1), item(2), "met"),
+        says(item(1), item(2), {"criteria_met": True, "explanation": "x"}),
         says(item(1), item(2)),
         says(item(1), item(2), item(2)),
         says(item(1), item(2), item(3), item(4)),

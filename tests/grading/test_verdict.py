@@ -5,7 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.outcome import GradingFailure
-from assay.grading.verdict import CRITERION, FIVE_POINT, RESULT, TENTHS, UnusableReply, Verdict, read_verdict, salvage_verdict
+from assay.grading.verdict import (
+    CRITERION,
+    FIVE_POINT,
+    RESULT,
+    TENTHS,
+    ReplySchema,
+    UnusableReply,
+    Verdict,
+    confident_schema,
+    read_verdict,
+    reply_schema,
+    salvage_verdict,
+)
 from tests.grading.driving import GOOD, drive, golden_case, judged
 
 FENCED = f"```json\n{GOOD}\n```"
@@ -279,3 +291,14 @@ def test_a_digit_that_is_asked_for_is_read(digit: int, value: float) -> None:
     verdict = read_verdict(json.dumps({"result": digit, "reason": "It says so."}), RESULT, answer="Yes.")
     assert isinstance(verdict, Verdict)
     assert verdict.value == value
+
+
+@pytest.mark.parametrize("shape", [FIVE_POINT, CRITERION, TENTHS], ids=lambda shape: shape.value)
+def test_a_reply_with_a_confidence_has_the_other_members_too(shape: ReplySchema) -> None:
+    plain, confident = reply_schema(shape)["properties"], confident_schema(shape, is_list=False)["properties"]
+    assert confident == {**plain, "confidence": {"type": "number"}}
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'], ids=["lists", "objects", "both"])
+def test_a_reply_that_nests_without_end_is_unusable(opening: str) -> None:
+    assert isinstance(read('{"score": ' + opening * 100_000), UnusableReply)

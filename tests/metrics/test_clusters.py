@@ -8,7 +8,7 @@ import pytest
 from assay.core.summary import Interval
 from assay.metrics.agreement import alpha_influence, cohen_kappa, confusion, kappa_influence, krippendorff_alpha
 from assay.metrics.correction import correct_mean, mean_influence, rate_influence
-from assay.metrics.intervals import Estimate, clustered, clustered_mean, design_effect
+from assay.metrics.intervals import Estimate, clustered, clustered_error, clustered_mean, design_effect, standard_error
 
 VALUES = np.random.default_rng(7).random(60)
 CENTRED = VALUES - VALUES.mean()
@@ -18,6 +18,17 @@ CENTRED = VALUES - VALUES.mean()
 def test_copies_of_a_row_have_the_variance_of_the_row(copies: int) -> None:
     found = design_effect(np.repeat(np.arange(60), copies), np.repeat(CENTRED, copies))
     assert found == pytest.approx(copies * 60 / 59)
+
+
+@pytest.mark.parametrize("copies", [1, 4])
+def test_the_error_of_a_mean_is_that_of_its_clusters_however_many_rows_they_have(copies: int) -> None:
+    found = clustered_error(np.repeat(VALUES, copies), np.repeat(np.arange(60), copies))
+    assert (found.value, found.clusters) == (pytest.approx(standard_error(VALUES)), 60)
+
+
+def test_a_mean_without_an_interval_of_rows_has_none_of_clusters() -> None:
+    plain = Estimate(value=0.5, n=2, reason="too few")
+    assert clustered_mean(plain, np.array([0.0, 1.0]), np.arange(2), ends=(0.0, 1.0)) == plain
 
 
 def test_clusters_that_show_nothing_in_common_change_nothing() -> None:

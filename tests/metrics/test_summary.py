@@ -292,6 +292,12 @@ CHECKED = [
 ]
 
 
+def test_a_slice_lists_only_the_checks_of_its_records() -> None:
+    records = [checked(("exact", True, 1.0), slices={"tags": ("a",)}), checked(("kin", True, 1.0), slices={"tags": ("b",)})]
+    values = summarize_slices(records)["slices"]["tags"]["values"]
+    assert {part["value"]: list(part["checks"]) for part in values} == {"a": ["exact"], "b": ["kin"]}
+
+
 def test_each_check_has_its_rate_over_the_records_that_have_a_result_of_it() -> None:
     checks = summarize(CHECKED)["checks"]
     assert list(checks) == ["exact", "kin"]
@@ -310,6 +316,11 @@ def test_checks_are_in_every_slice_that_has_results_of_them() -> None:
         "a": {"exact": 2, "kin": 2},
         "b": {"exact": 1, "kin": 2},
     }
+
+
+def test_a_sum_of_tokens_is_a_whole_number_and_one_of_dollars_is_not() -> None:
+    found = summarize(MIXED)
+    assert json.dumps([found["tokens"]["total"]["sum"], found["cost_usd"]["sum"]]) == "[40, 0.5]"
 
 
 def test_a_run_without_checks_has_no_figures_of_them() -> None:

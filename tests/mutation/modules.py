@@ -31,7 +31,7 @@ _RUNS = (
     "engine/execution/test_faults.py engine/test_runs.py engine/finalization/test_finalize.py core/test_run_result.py"
     " engine/execution/test_case.py engine/execution/test_run_context.py engine/execution/test_batch_collector.py"
     " engine/execution/test_run.py engine/execution/test_states.py engine/execution/test_run_ownership.py simulation"
-    " engine/planning/test_pairs.py models/test_transport.py"
+    " engine/planning/test_pairs.py models/test_transport.py engine/execution/test_repeats.py engine/test_truncation.py"
 )
 _STORE = "store engine/test_canaries.py engine/test_custom_rules.py core/test_retention.py engine/test_runs.py crash"
 
@@ -59,7 +59,11 @@ MODULES: tuple[Module, ...] = (
         "grading/choice_parser.py", "grading/test_choice_parser.py grading/test_choice_wording.py grading/test_mcq.py", _GRADING
     ),
     Module("grading/panel.py", "grading/test_panel.py engine/execution/test_panels.py", _GRADING),
-    Module("grading/verdict.py", "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py", _GRADING),
+    Module(
+        "grading/verdict.py",
+        "grading/test_verdict.py grading/test_five_point.py grading/test_rubric.py grading/test_rubric_one_call.py",
+        _GRADING,
+    ),
     Module("metrics/gates.py", "metrics/test_gates.py", "engine/comparison/test_gate.py surfaces/test_every_figure.py"),
     Module("metrics/intervals.py", "metrics/test_intervals.py metrics/test_intervals_meant.py metrics/test_clusters.py", _METRICS),
     Module(
@@ -72,6 +76,6 @@ MODULES: tuple[Module, ...] = (
         "store/test_redact.py store/test_redact_secrets.py store/test_redact_personal.py core/test_secrets.py",
         _STORE,
     ),
-    Module("store/redact_personal.py", "store/test_redact_personal.py store/test_redact.py", _STORE),
+    Module("store/redact_personal.py", "store/test_redact_personal.py store/test_redact.py store/test_redact_patterns.py", _STORE),
     Module("store/sqlite.py", "store/test_sqlite.py store/test_ledger.py", _STORE),
 )

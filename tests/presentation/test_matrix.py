@@ -28,7 +28,7 @@ def runs(tmp_path: Path) -> tuple[api.RunReader, ...]:
 def test_a_cell_has_score_result_and_answer(runs: tuple[api.RunReader, ...]) -> None:
     (table,) = matrix_section(api.run_matrix(runs), is_verbose=True).tables
     assert [column.title for column in table.columns] == ["record", "big", "small"]
-    assert [[cell.text for cell in row] for row in table.rows[-3:]] == [
+    assert [[cell.full for cell in row] for row in table.rows[-3:]] == [
         ["q-27", "1.00 passed · A", "0.00 not passed · B"],
         ["q-28", "1.00 passed · A", "0.00 not passed · B"],
         ["q-29", "0.00 not passed · B", "0.00 not passed · B"],

@@ -1,10 +1,21 @@
 """Details of a run for its page: shares that add up, key metrics, files with their state."""
 
+import json
+
 import msgspec
 
 from assay.core.manifest import ArtifactHash
 from assay.presentation.charts import DistributionPlot, IntervalPlot
-from assay.presentation.run_details import artifact_table, error_table, hash_facts, key_metrics, run_charts, shares, spending_table
+from assay.presentation.run_details import (
+    artifact_table,
+    error_table,
+    hash_facts,
+    key_metrics,
+    plan_text,
+    run_charts,
+    shares,
+    spending_table,
+)
 from assay.presentation.sections import NO_LINKS
 from assay.store.verify import FileProblem
 from tests.surfaces.run_views import golden_view, manifest, other_view, result, unfinished_view
@@ -91,3 +102,19 @@ def test_several_runs_are_compared_and_their_charts_name_them() -> None:
 
 def test_a_run_without_metrics_has_no_chart() -> None:
     assert run_charts([unfinished_view()]) == []
+
+
+def test_the_settings_of_a_run_name_its_files_without_their_folders() -> None:
+    members = {
+        "datasets": [{"path": "/home/ann/law/questions.jsonl", "dataset_id": "questions"}],
+        "plugins": [{"folder": "/home/ann/law", "reference": "/home/ann/law/own.py:grade"}],
+        "comparison": {"runs": [{"path": "/home/ann/runs/r1", "run_id": "r1"}], "notes": []},
+        "responses_path": "/home/ann/answers.jsonl",
+        "cache_dir": "/home/ann/.cache/assay",
+        "system_prompt": "/no folder/",
+    }
+    shown = json.loads(plan_text(members))
+    assert shown["datasets"] == [{"path": "questions.jsonl", "dataset_id": "questions"}]
+    assert shown["plugins"] == [{"folder": "law", "reference": "own.py:grade"}]
+    assert shown["comparison"] == {"runs": [{"path": "r1", "run_id": "r1"}], "notes": []}
+    assert [shown[name] for name in ("responses_path", "cache_dir", "system_prompt")] == ["answers.jsonl", "assay", "/no folder/"]

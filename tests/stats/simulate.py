@@ -17,7 +17,7 @@ HEAD = """# How well the intervals hold
 Written by `make stats`. Each row is {trials:,} made-up evaluations whose truth is known (seed {seed}): an interval should hold
 the truth in 95 of 100 and a test should raise a false alarm in 5 of 100, give or take one; a difference that is as large as a
 comparison says it can show should be shown in 80 of 100, give or take two. Rows that are "cautious" err on the safe side by more
-than that, and say why. With so many trials chance alone moves a row by up to {chance:.1f} points. What the numbers are is told in
+than that, and say why. With so many trials chance alone moves a row by up to {chance:.1f} points. The numbers are explained in
 [What the numbers mean](what-the-numbers-mean.md), and why these intervals were chosen in
 [008: intervals](../decisions/008-intervals.md).
 """

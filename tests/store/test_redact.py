@@ -237,6 +237,14 @@ def test_further_occurrences_of_many_secrets_go_and_are_counted() -> None:
     assert redactor.counts == {"assignment": 100}
 
 
+def test_of_two_secrets_that_overlap_the_first_goes_once() -> None:
+    first, second = "hunter-violet-4711", "violet-4711-castle"
+    redactor = Redactor()
+    shown = redactor.text(f'password="{first}" secret="{second}" then {first}-castle and {second}.')
+    assert shown.endswith("then [REDACTED:assignment]-castle and [REDACTED:assignment].")
+    assert redactor.counts == {"assignment": 4}
+
+
 def test_redactors_with_the_same_keys_share_what_is_compiled() -> None:
     """It is large, and a run has several: those of a thousand runs would otherwise be compiled and kept one by one."""
     first, second = Redactor(["key-one-0123456789", "key-two-0123456789"]), Redactor(["key-two-0123456789", "key-one-0123456789"])

@@ -27,6 +27,29 @@ def running(path: Path) -> None:
     assert_type(assay.open_run("latest").report("run.html"), Path)
 
 
+async def running_data(rows: list[dict[str, str]], frame: object) -> None:
+    def answer(prompt: str) -> str:
+        return prompt
+
+    async def later(prompt: str) -> str:
+        return prompt
+
+    runs = assay.run(rows, model=[answer, later, "openai/gpt"], judge="openai/gpt", pass_rate=0.8, runs_dir=Path("runs"))
+    assert_type(runs, assay.Runs)
+    assert_type(await assay.run_async(frame, model=answer, columns={"prompt": "Q"}, limit=5), assay.Runs)
+    assert_type(assay.validate(rows, columns={"prompt": "Q"}), assay.ValidationReport)
+    assert_type(assay.open_group("night"), assay.Runs)
+
+
+def misspelling(rows: list[dict[str, str]]) -> None:
+    # An unused comment is an error too, so that these say what a checker rejects.
+    assay.run(rows, model="openai/gpt", bogus=1)  # type: ignore[call-arg]
+    assay.run(rows, model="openai/gpt", limit="three")  # type: ignore[arg-type]
+    assay.run(rows, model="openai/gpt", on_invalid="maybe")  # type: ignore[arg-type]
+    assay.validate(rows, colums={})  # type: ignore[call-arg]
+    assay.open_run("latest").decide(passrate=0.9)  # type: ignore[call-arg]
+
+
 def failing() -> None:
     try:
         assay.validate("no-such-file.json")

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 
@@ -64,7 +63,7 @@ def check_installation(
 
 
 def probe_models(
-    source: RunRequest | PlannedRuns | str | Path, *, environ: Mapping[str, str] | None = None, **options: Any
+    source: RunRequest | PlannedRuns | str | Path, *, environ: Mapping[str, str] | None = None, **options: object
 ) -> list[ModelProbe]:
     """Send each model of a run one small request with its real parameters, and say what its provider made of it.
 

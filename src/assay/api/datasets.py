@@ -5,7 +5,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ColumnSection
 from assay.datasets import contract_named, read_records
-from assay.datasets.converters import CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
+from assay.datasets.converters import BFCL, CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
 from assay.datasets.dataset_paths import open_dataset
 from assay.datasets.imports import DatasetRows, ImportFormat, ImportResult, read_files
@@ -58,8 +57,9 @@ def convert(
 
 
 def convert_benchmark(name: str, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
-    """Convert the files of a published benchmark, or of one that a plugin knows, to rows of legal_eval_v1."""
-    known = name if name in CONVERTERS else find_plugin("converter", name, folder=Path(), built_in=CONVERTERS)
+    """Convert the files of a benchmark, published or known to a plugin, to rows of legal_eval_v1; those of BFCL to batch_v1."""
+    built_in = (*CONVERTERS, BFCL)
+    known = name if name in built_in else find_plugin("converter", name, folder=Path(), built_in=built_in)
     return convert_files(known, paths, id_style=id_style)
 
 
@@ -74,7 +74,7 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
 
 
 def convert_table(
-    path: str | Path, *, contract: str = "auto", columns: ColumnSection | Mapping[str, Any] | None = None, sheet: str = ""
+    path: str | Path, *, contract: str = "auto", columns: ColumnSection | Mapping[str, object] | None = None, sheet: str = ""
 ) -> ConversionResult:
     """Convert a table to the records of a contract; rows that cannot be records are remarks. Raises UsageProblem."""
     named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})
@@ -95,12 +95,12 @@ def convert_table(
 
 
 def import_files(
-    sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
+    sources: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = True, wants_turns: bool = False
 ) -> ImportResult:
     """Read files of another tool; `dataset().lines()` writes them as a dataset, `report()` lists what is missing there.
 
-    With `follows_files`, files that a config names are read too, as far as they are below its folder; with `wants_turns` whole
-    conversations are kept, which conversation_v1 needs.
+    Files that a config names are read too, as far as they are below its folder, unless `follows_files` is false; with `wants_turns`
+    whole conversations are kept, which conversation_v1 needs.
     """
     return read_files(sources, form, follows_files=follows_files, wants_turns=wants_turns)
 

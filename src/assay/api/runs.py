@@ -15,6 +15,11 @@ from assay.core.errors import UsageProblem
 from assay.core.plugin import Plugin
 from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
+from assay.core.secrets import RedactRule
+from assay.core.settings import run_settings
+from assay.datasets.dataset_paths import check_path
+from assay.datasets.parsing.checks import nearest
+from assay.datasets.parsing.config import read_columns
 from assay.datasets.parsing.formats import guess_contract
 from assay.datasets.parsing.source import open_source
 from assay.engine.execution.record_events import Observer
@@ -75,7 +80,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str] | None = None) 
 
 
 def run(
-    source: RunRequest | PlannedRuns | str | Path,
+    source: object,
     *,
     watch: Watch | None = None,
     observe: Observer | None = None,
@@ -91,6 +96,7 @@ def run(
     second. `observe` gets each record; `on_busy` is called when another process works on the run. Detached, batches of a provider
     are submitted and not waited for: `resume` collects them. The members of RunBackend say where the run is stored and evaluated.
     """
+    _check_hooks(watch=watch, observe=observe, is_stopping=is_stopping, on_busy=options.get("on_busy"))
     hooks = RunHooks(watch=watch, observe=observe, takes_signals=takes_signals, is_stopping=is_stopping, is_detached=is_detached)
     # Popped, as they are not settings of a run.
     hooks["on_busy"] = options.pop("on_busy", None)
@@ -114,30 +120,99 @@ def _placement(options: JsonObject) -> RunBackend:
     return msgspec.structs.replace(placement, **given)
 
 
-def run_request(source: RunRequest | str | Path, options: JsonObject) -> RunRequest:
+def run_request(source: object, options: JsonObject) -> RunRequest:
     """Build the request for a run file or a dataset and options in Python; raises UsageProblem for an unknown one."""
     if isinstance(source, RunRequest):
         return source
+    # None is an option that was not given, as in a call that passes its own defaults on.
+    options = {name: _plain_option(name, value) for name, value in options.items() if value is not None}
     # Short names for the usual case of one model.
     for name, member in (("model", "models"), ("judge", "judges")):
         if name in options:
-            options[member] = (options.pop(name),)
+            options.setdefault(member, options.pop(name))
+        if member in options and not isinstance(options[member], list | tuple):
+            options[member] = (options[member],)
     if options.get("run_id") == "":
         # RunRequest reads an empty id as none, so that a new run would start where one was to be resumed.
         raise UsageProblem("the run id is empty", hint="leave it out for a new id")
+    if "redact" in options:
+        options["redact"] = _redact_rules(options["redact"])
+    if "columns" in options:
+        options |= _column_options(options.pop("columns"))
     unknown = sorted(set(options) - set(RunRequest.__struct_fields__))
     if unknown:
-        raise UsageProblem(f"unknown option '{unknown[0]}'", hint=f"options: {', '.join(RunRequest.__struct_fields__)}")
-    named = {"run_file": str(source)} if is_run_file(source) else {"datasets": (str(source),)}
-    return RunRequest(**{**options, **named})
+        known = (*RunRequest.__struct_fields__, "model", "judge", "columns")
+        raise UsageProblem(
+            f"unknown option '{unknown[0]}'", hint=nearest(unknown[0], known) or f"options: {', '.join(sorted(known))}"
+        )
+    return RunRequest(**{**options, **_source_options(source)})
 
 
-def list_records(source: RunRequest | str | Path, **options: object) -> ListedRecords:
+def _redact_rules(rules: object) -> tuple[RedactRule, ...]:
+    try:
+        return msgspec.convert(msgspec.to_builtins(rules), tuple[RedactRule, ...])
+    except (msgspec.ValidationError, TypeError) as problem:
+        raise UsageProblem(
+            f"redact: {problem}", hint='give rules, such as [{"name": "case_number", "pattern": "AZ-[0-9]+"}]'
+        ) from problem
+
+
+_PLAIN = (str, bool, int, float, bytes, list, tuple, dict, msgspec.Struct)
+_CODE = frozenset(("models", "model", "judges", "judge", "grader", "policy", "policies", "contract"))
+"""Options that may be functions, or objects that can be called."""
+
+
+def _plain_option(name: str, value: Any) -> object:
+    """Return an option with texts in the place of paths; raises UsageProblem for an object that no option can be."""
+    if isinstance(value, list | tuple):
+        return (
+            [_plain_option(name, member) for member in value]
+            if isinstance(value, list)
+            else tuple(_plain_option(name, one) for one in value)
+        )
+    if isinstance(value, Path):
+        return str(value)
+    # A number of numpy is no number to a strict check of types.
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    if name not in RunRequest.__struct_fields__ or name in _CODE or isinstance(value, _PLAIN):
+        return value
+    raise UsageProblem(f"{name} cannot be a value of type {type(value).__name__}", hint="give a text, a number, or a list of them")
+
+
+def _check_hooks(**hooks: object) -> None:
+    """Raise UsageProblem for a callback that cannot be called."""
+    for name, hook in hooks.items():
+        if hook is not None and not callable(hook):
+            raise UsageProblem(
+                f"{name} must be a function, not a value of type {type(hook).__name__}", hint="give a function, or leave it out"
+            )
+
+
+def _source_options(source: object) -> dict[str, object]:
+    """Return the member of a request for a run file, a dataset, or data in memory."""
+    if source is None:
+        return {}
+    if not isinstance(source, str | Path):
+        return {"data": source}
+    if isinstance(source, str):
+        check_path(source)
+    return {"run_file": str(source)} if is_run_file(source) else {"datasets": (str(source),)}
+
+
+def _column_options(columns: Any) -> dict[str, object]:
+    """Return the settings that name the columns of a table; raises UsageProblem for an unknown role."""
+    found = msgspec.structs.asdict(read_columns(columns))
+    settings = {setting.path: setting.member for setting in run_settings().values()}
+    return {settings["columns", role]: value for role, value in found.items() if value}
+
+
+def list_records(source: object, **options: object) -> ListedRecords:
     """Return the records that `run` would evaluate, and its gates, regardless of its models. Raises PlanProblems."""
     return list_request(run_request(source, options), environ=os.environ)
 
 
-async def run_async(source: RunRequest | str | Path, **options: Any) -> tuple[RunResult, ...]:
+async def run_async(source: object, **options: Any) -> tuple[RunResult, ...]:
     """Run as `run` does, in a thread, for callers with their own event loop."""
     return await asyncio.to_thread(run, source, **options)
 

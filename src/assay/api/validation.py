@@ -1,6 +1,5 @@
 """Validation: sources into reports, and corrected copies."""
 
-import json
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -8,16 +7,14 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
 from assay.core.case import Case
-from assay.core.contract import CONTRACTS, ROW_MEMBERS
 from assay.core.errors import UsageProblem
 from assay.core.issue import Issue
 from assay.core.report import FixChange, ValidationReport
 from assay.core.settings import ColumnSection
 from assay.datasets import lines_of, read, resolve_contract
 from assay.datasets import stream as stream_source
-from assay.datasets.dataset_paths import open_dataset
+from assay.datasets.dataset_paths import check_path, open_dataset
 from assay.datasets.fixes import fix_source
 from assay.datasets.parsing.config import (
     Interface,
@@ -28,8 +25,7 @@ from assay.datasets.parsing.config import (
     no_progress,
     read_columns,
 )
-from assay.datasets.parsing.formats import guess_contract, row_document
-from assay.datasets.parsing.source import Source, open_source
+from assay.datasets.parsing.source import Source
 
 __all__ = [
     "FixReport",
@@ -39,6 +35,8 @@ __all__ = [
     "validate_with_hashes",
 ]
 
+NO_COLUMNS = (ColumnSection(), "")
+"""Of a table: no named columns and no sheet."""
 PARALLEL_BYTES = 25 << 20
 """Below this size a second process costs more than it saves."""
 
@@ -56,19 +54,23 @@ def validate(
     interface: Interface = "python",
     columns: ColumnSection | Mapping[str, Any] | None = None,
     sheet: str = "",
+    name: str = "",
 ) -> ValidationReport:
     """Validate a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for bad content.
 
     The contract is a name, or custom code: a function or an object that makes a case of a row. `allow_size` accepts any
     number of golden cases; hints are in the words of the `interface`. For a table, `columns` names its columns by what they
-    hold, such as `{"prompt": "Question", "reference": "Answer"}`.
+    hold, such as `{"prompt": "Question", "reference": "Answer"}`;
+    `name` is that of bytes, whose ending says what they are, or of rows.
     """
     contract = _resolve_contract(contract)
-    opened = _open_source(source, contract)
+    named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})
+    opened = _open_source(source, contract, table=(named, sheet), name=name)
+    if isinstance(opened, ValidationReport):
+        return _remove_locations(opened)
     settings = _merge_config(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     # Starting processes takes longer than reading a small file.
     processes = workers if opened.size >= PARALLEL_BYTES else 1
-    named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})
     options = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface, table=(named, sheet))
     report = read(opened, contract, config=settings, options=options)
     # A Python object has no lines; those of its JSON would be ours.
@@ -78,6 +80,8 @@ def validate(
 def validate_with_hashes(source: object, contract: str = "auto", *, config: ValidationConfig | None = None) -> ValidationReport:
     """Validate as `validate` does, and add the `hashes` of a JSONL file in the same reading."""
     opened = _open_source(source, contract)
+    if isinstance(opened, ValidationReport):
+        return _remove_locations(opened)
     report = read(opened, contract, config=_merge_config(config), options=ReadOptions(hashes=True))
     return _remove_locations(report) if opened.is_object else report
 
@@ -86,6 +90,9 @@ def stream(source: object, contract: Any = "auto", *, config: ValidationConfig |
     """Yield cases and issues one by one; a JSONL file of any size needs memory for its ids only."""
     contract = _resolve_contract(contract)
     opened = _open_source(source, contract)
+    if isinstance(opened, ValidationReport):
+        yield from opened.issues
+        return
     yield from stream_source(opened, contract, config=_merge_config(config))
 
 
@@ -105,42 +112,17 @@ def _merge_config(
     return msgspec.structs.replace(settings, **{name: True for name, is_on in given.items() if is_on})
 
 
-def _open_source(source: object, contract: object) -> Source:
-    if isinstance(source, str | Path):
+def _open_source(
+    source: object, contract: object, *, table: tuple[ColumnSection, str] = NO_COLUMNS, name: str = ""
+) -> Source | ValidationReport:
+    if isinstance(source, Path):
         return open_dataset(source)
-    if isinstance(source, bytes | bytearray | memoryview):
-        return open_source(source)
-    return _encode_object(source, contract)
-
-
-def _encode_object(value: Any, contract: object) -> Source:
-    """Encode a Python object as the bytes that it would be read from."""
-    try:
-        # Encoded and parsed again, so that an object passes the same strict parser as a file.
-        source = open_source(json.dumps(value).encode(), name="<object>.json")
-        known = guess_contract(source).contract if contract == "auto" else contract
-        stored = row_document(source)
-        if stored is not None:
-            source = open_source(_encode_rows(value, ROW_MEMBERS[stored]), name="<object>.json")
-        elif isinstance(known, str) and known in CONTRACTS and CONTRACTS[known].is_lines:
-            rows = value if isinstance(value, list | tuple) else [value]
-            source = open_source("\n".join(map(json.dumps, rows)).encode(), name="<object>.jsonl")
-    except (TypeError, ValueError, RecursionError) as problem:
-        raise UsageProblem(
-            f"the object is not JSON: {problem}", hint="give dicts, lists, strings, numbers, booleans and None"
-        ) from problem
-    source.is_object = True
-    return source
-
-
-def _encode_rows(value: JsonObject, member: str) -> bytes:
-    """Encode a document of rows as runs write it, to be read in constant memory; one with other members unchanged."""
-    # Other members belong to the document, and rows alone would lose them.
-    if list(value) != ["schema_version", member] or not isinstance(value[member], list):
-        return json.dumps(value).encode()
-    head = json.dumps({**value, member: []}, separators=(",", ":"))[:-2]
-    rows = ",\n".join(map(json.dumps, value[member]))
-    return f"{head}\n{rows}\n]}}".encode()
+    if isinstance(source, str):
+        check_path(source)
+        return open_dataset(source)
+    # Loaded here: a command has a path.
+    found: Source | ValidationReport = import_module("assay.datasets.memory").open_data(source, contract, table=table, name=name)
+    return found
 
 
 def _remove_locations(report: ValidationReport) -> ValidationReport:

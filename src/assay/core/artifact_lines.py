@@ -4,7 +4,7 @@ Members have the order of the files, because the files are these structs, encode
 versions did not write has a default, so that their lines are decoded as these structs too; `PublishedRun.typed_lines` does that.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,6 +13,7 @@ from assay.core.case import Case
 from assay.core.graders import GraderKind
 from assay.core.issue import RecordIssue
 from assay.core.outcome import GraderStatus, PanelDecision, Score
+from assay.core.tools import ToolCall, ToolCallResults, chat_tool_calls
 
 Slices = dict[str, tuple[str, ...]]
 """Values by the name of the slice; none makes the record a member of the slice of those without a value."""
@@ -160,6 +161,8 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     """Decisions on which the judges differ or did not all vote; only with several judges."""
     policy_sha256: str | msgspec.UnsetType = msgspec.UNSET
     """Of the source of a custom policy; the manifest has the hashes of the built-in ones."""
+    tool_calls: ToolCallResults | msgspec.UnsetType = msgspec.UNSET
+    """Calls of the answer and the expected ones, with the verdict on each; only where calls are compared."""
     judge_costs: dict[str, float | None] | msgspec.UnsetType = msgspec.UNSET
     """Cost of each judge's calls, counted like `cost`; only with several judges."""
     checks: tuple[CheckResultLine, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -208,9 +211,11 @@ class AttemptLine(msgspec.Struct):
     """The provider's whole body, when the run keeps it; runs of earlier versions have it as `response`."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     refused_parameters: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    steps: list[Any] | msgspec.UnsetType = msgspec.UNSET
-    """What an agent behind an HTTP endpoint did before it answered."""
     """Parameters that were not sent as planned, because the provider had rejected them; only where there are some."""
+    steps: list[Any] | msgspec.UnsetType = msgspec.UNSET
+    """What an agent did before it answered."""
+    tool_calls: list[JsonObject] | msgspec.UnsetType = msgspec.UNSET
+    """Tool calls of the reply, in the format of chat completions."""
     chain_sha256: str | msgspec.UnsetType = msgspec.UNSET
     """Position in the hash chain; the writer of the file appends it to the encoded line."""
 
@@ -222,6 +227,21 @@ class ResponseLine(msgspec.Struct):
     candidate_name: str
     response_text: str
     sample: int | msgspec.UnsetType
+    tool_calls: list[JsonObject] | msgspec.UnsetType = msgspec.UNSET
+    """In the format of chat completions."""
+
+
+class HasToolCalls(Protocol):
+    """A prediction, or a part of one, that has the comparison of its tool calls."""
+
+    tool_calls: ToolCallResults | msgspec.UnsetType
+
+
+def made_calls(line: HasToolCalls) -> list[JsonObject] | msgspec.UnsetType:
+    """Return the tool calls of a prediction as a line of responses holds them."""
+    if line.tool_calls is msgspec.UNSET or not line.tool_calls.made:
+        return msgspec.UNSET
+    return chat_tool_calls(ToolCall(call.name, call.arguments, call.raw) for call in line.tool_calls.made)
 
 
 class FailureLine(msgspec.Struct, kw_only=True):

@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.call_rules import RecordMatching
 from assay.core.canonical import JsonObject
-from assay.core.tools import ToolCall, ToolDefinition
+from assay.core.tools import ExpectedCall, ToolCall, ToolDefinition
 
 Task = Literal["open", "rubric", "reference", "mcq", "conversation", "pairwise"]
 Role = Literal["user", "assistant", "system", "tool"]
@@ -114,7 +115,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     sample: int | msgspec.UnsetType = msgspec.UNSET
     """Number of the answer to the record, from 0; set only in runs with several answers per record."""
     tools: tuple[ToolDefinition, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Tools that the candidate is offered."""
+    """Tools that the record itself offers the candidate; the run's are offered otherwise."""
+    expected_calls: tuple[ExpectedCall, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Calls that the candidate should make, none if empty; unset where calls are not compared."""
+    call_matching: RecordMatching | msgspec.UnsetType = msgspec.UNSET
+    """How the calls of this record are matched; the run's way otherwise."""
     open_fields: int | msgspec.UnsetType = msgspec.UNSET
     """Version of the rule by which models see the open members of `extra`; unset without them, and in cases of earlier versions."""
     record_sha256: str = ""

@@ -121,7 +121,18 @@ class IsJsonCheck(_JsonCheck, frozen=True, kw_only=True, tag="is-json"):
 class JsonSchemaCheck(_JsonCheck, frozen=True, kw_only=True, tag="json-schema"):
     """The answer is JSON that a schema accepts."""
 
-    schema: Annotated[dict[str, Any], described("JSON Schema; of the drafts 4 to 2020-12, without `$ref` to other documents.")]
+    schema: Annotated[
+        dict[str, Any] | str,
+        described(
+            "JSON Schema; of the drafts 4 to 2020-12, without `$ref` to other documents. Or its JSON as a text, since batch_v1 "
+            "limits how deep metadata is nested."
+        ),
+    ]
+
+    @property
+    def schema_json(self) -> bytes:
+        """Schema as JSON."""
+        return self.schema.encode() if isinstance(self.schema, str) else msgspec.json.encode(self.schema)
 
 
 class JsonPathCheck(_JsonCheck, frozen=True, kw_only=True, tag="json-path"):

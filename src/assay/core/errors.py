@@ -2,7 +2,7 @@
 
 AssayError
 ├── UsageProblem        wrong option, setting or argument
-│   └── NothingImported     files of another tool without a record for a run
+│   └── EmptyResult         a conversion or import without a record
 ├── SourceUnreadable    a file that cannot be opened or decompressed
 ├── MissingExtra        an optional dependency that is not installed
 ├── StoreUnavailable    what a run keeps cannot be written or read: disk full, read-only folder, damaged file
@@ -41,8 +41,8 @@ class UsageProblem(AssayError):
     code = "usage"
 
 
-class NothingImported(UsageProblem):
-    """Files of another tool that hold no record for a run."""
+class EmptyResult(UsageProblem):
+    """A conversion or import without a record: nothing is written."""
 
 
 class SourceUnreadable(AssayError):

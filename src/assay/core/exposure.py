@@ -178,7 +178,7 @@ def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ())
     """Walk the fields of a section and of the sections in it, for settings that can be given besides a run file."""
     hints = get_type_hints(section, include_extras=True)
     for field in msgspec.structs.fields(section):
-        kind, metas = _unwrapped(hints[field.name])
+        kind, metas = unwrapped(hints[field.name])
         path = (*above, field.encode_name)
         exposure = next((meta.extra["exposure"] for meta in metas if meta.extra and "exposure" in meta.extra), None)
         if exposure is not None:
@@ -193,7 +193,7 @@ def exposed_settings(section: type[msgspec.Struct], above: tuple[str, ...] = ())
 def _setting(
     exposure: SettingExposure, path: tuple[str, ...], *, field: msgspec.structs.FieldInfo, description: str
 ) -> ExposedSetting:
-    kind, metas = (bool, ()) if exposure.switch else _unwrapped(exposure.kind or field.type)
+    kind, metas = (bool, ()) if exposure.switch else unwrapped(exposure.kind or field.type)
     option = exposure.option and msgspec.structs.replace(exposure.option, default=exposure.option.default.format(field.default))
     return ExposedSetting(
         member=exposure.member or path[-1],
@@ -208,7 +208,7 @@ def _setting(
     )
 
 
-def _unwrapped(kind: Any) -> tuple[Any, tuple[Meta, ...]]:
+def unwrapped(kind: Any) -> tuple[Any, tuple[Meta, ...]]:
     """Return a type without None and annotations, and its annotations."""
     metas: tuple[Meta, ...] = ()
     while True:

@@ -102,13 +102,13 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
             # With a profile the gate on the score is one on its headline.
             score_name, score = summary.profile.id, summary.profile.metric
     found = (
-        ("pass_rate", "pass rate", rate),
-        ("min_score", score_name, score),
-        ("max_error_rate", "error rate", error_rate),
-        ("max_truncated", "share of truncated answers", truncated),
+        ("pass_rate", "pass rate", rate, False),
+        ("min_score", score_name, score, False),
+        ("max_error_rate", "error rate", error_rate, True),
+        ("max_truncated", "share of truncated answers", truncated, True),
     )
-    limited = [(gate, name, metric, getattr(gates, gate)) for gate, name, metric in found]
-    limited += [(metric.gate, metric.words, metric.value, metric.limit) for metric in named_metrics(gates, summary)]
+    limited = [(gate, name, metric, is_most, getattr(gates, gate)) for gate, name, metric, is_most in found]
+    limited += [(metric.gate, metric.words, metric.value, False, metric.limit) for metric in named_metrics(gates, summary)]
     return [
         GateText(
             gate=gate,
@@ -117,9 +117,9 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
             value=metric.value,
             interval=metric.interval if metric.value is not None else None,
             is_rate=gate != "min_score",
-            is_most=gate.startswith("max_"),
+            is_most=is_most,
         )
-        for gate, name, metric, limit in limited
+        for gate, name, metric, is_most, limit in limited
         if limit is not None
     ]
 

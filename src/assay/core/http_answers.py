@@ -94,6 +94,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     dataset_file: Annotated[str, _says("The name of the dataset's file.")] = ""
     model: Annotated[str, _says("The candidate.")]
     project: Annotated[str, _says("The API keys of this project may see the run.")] = DEFAULT_PROJECT
+    group: Annotated[str, _says("The name that it shares with the runs of its group; empty for a run by itself.")] = ""
     counts: RunCounts
     done_records: int
     eta_seconds: Annotated[float | None, _says("Seconds until all records are done at the current rate; null if unknown.")] = None

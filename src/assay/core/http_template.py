@@ -53,7 +53,7 @@ def slot_problem(slot: str) -> str:
     return f"'{{{{{slot}}}}}' stands for no value; known are {known}"
 
 
-def fill(template: Any, values: Values, environ: Mapping[str, str]) -> Any:
+def fill(template: object, values: Values, environ: Mapping[str, str]) -> Any:
     """Fill a JSON template: a text that is one slot alone becomes its value, of any type."""
     if isinstance(template, str):
         return _fill_value(template, values, environ)

@@ -1,7 +1,7 @@
 """Issues: what validation finds, with code, path and location."""
 
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -96,6 +96,14 @@ class RecordIssue(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
 
+class Guess(NamedTuple):
+    """A word that is unknown or absent, and the words among which a similar one may stand in its place."""
+
+    word: str
+    among: tuple[str, ...]
+    question: str = "did you mean {!r}?"
+
+
 # Line, column and excerpt are looked up afterwards, and only for issues that are listed: that costs more than most checks.
 class Finding(msgspec.Struct, frozen=True):
     """An issue not yet located in the source; checks create these."""
@@ -113,6 +121,8 @@ class Finding(msgspec.Struct, frozen=True):
     error_type: str | None = None
     parameter: str = ""
     """Parameter of the HTTP interface that the hint names, for clients whose users know it as an option."""
+    guess: Guess | None = None
+    """Names whose comparison may give a better hint; it costs far more than a check, so it is left until the issue is listed."""
 
 
 # A dataset may use a name of megabytes, and repeat it in every record; without a limit the report would be larger than the file.
@@ -133,6 +143,8 @@ def shorten(text: str) -> str:
 
 def path_text(path: Path) -> str:
     """Format a path, `records[1].input.prompt`; ambiguous names are quoted in brackets, and very long ones shortened."""
+    if len(path) == 1 and isinstance(path[0], str) and len(path[0]) <= MAX_NAME and _PLAIN_NAME.fullmatch(path[0]):
+        return path[0]
     parts: list[str] = []
     for given in path:
         step = given if isinstance(given, int) else shorten(given)

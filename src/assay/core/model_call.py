@@ -108,6 +108,15 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The turn as the provider sent it, if it calls tools: thoughts and signatures have to be sent back unchanged."""
 
 
+CANDIDATE_CALL = "candidate"
+"""Id of the first call of a record's candidate; further ones, with the outputs of its tools, are `candidate:step-2` and so on."""
+
+
+def is_candidate_call(call_id: str) -> bool:
+    """Return whether a call is one of the candidate's."""
+    return call_id == CANDIDATE_CALL or call_id.startswith(f"{CANDIDATE_CALL}:step-")
+
+
 TOOL_CALL_ONLY = "the reply holds tool calls and no text"
 
 
@@ -144,6 +153,10 @@ def failure_words(code: str, message: str, *, attempts: int) -> str:
     return f"{code}{f' after {attempts} attempts' if attempts > 1 else ''}: {message}"
 
 
+OMITTED = "omitted"
+"""Value of an adjustment that leaves its parameter out."""
+
+
 class Adjustment(msgspec.Struct, frozen=True):
     """Lesson from a provider's rejection of one parameter of a model."""
 
@@ -161,7 +174,7 @@ class Adjustment(msgspec.Struct, frozen=True):
         """False when the same value is sent in another way: under another name, or in another form or role."""
         if self.parameter in ("system", "reply_format"):
             return False
-        return self.parameter != "max_tokens" or self.value == "omitted" or self.value.isdecimal()
+        return self.parameter != "max_tokens" or self.value == OMITTED or self.value.isdecimal()
 
 
 class ModelFailure(ReportedFailure):

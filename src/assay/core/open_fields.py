@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, TypedDict, TypeGuard, TypeVar, get_args
 import msgspec
 
 from assay.core.case import Case, Role
+from assay.core.tools import expects_calls
 
 Audience = Literal["candidate_and_judge", "judge_only", "not_sent"]
 FieldCounts = Mapping[str, Mapping[str, int]]
@@ -73,6 +74,8 @@ VERSION = 1
 """Version of the rule; a case records by which version its open fields are shown."""
 UNSENT_REFERENCE = ("source_metadata", "source_tags")
 """Members of `reference` in which a conversion stores metadata and tags that batch_v1 has no place for; not used for grading."""
+TOOL_MEMBERS: Mapping[str, tuple[str, ...]] = {"input": ("tools",), "reference": ("tool_calls", "tool_matching")}
+"""Members with tools and expected calls, where calls are compared."""
 _MESSAGES = "messages"
 _ROLES = ("user", "assistant", "system")
 
@@ -111,7 +114,7 @@ _GRADING_PHRASE = re.compile(
     r"|(?:expert|physician|doctor|lawyer|attorney|safe|gpt|chatgpt|llm|ai)_(?:responses?|repl(?:y|ies)|completions?|outputs?)"
     r"|common_(?:mistakes?|errors?|misconceptions?)|supporting_(?:facts?|sentences?)|(?:desired|intended|target|ideal)_behaviou?rs?"
     r"|^(?:is|was)_(?:true|false|possible|impossible|relevant|supporting|safe|unsafe|harmful|toxic)$"
-    r"|^(?:actual|final|true)(?:_(?:value|number|choice|option|letter))?$|^(?:input_outputs?|(?:hidden|private|generated|challenge)_tests?(?:_list)?)$"
+    r"|^(?:actual|final|true)(?:_(?:value|number|choice|option|letter|decision|diagnosis|disposition))?$|^(?:input_outputs?|(?:hidden|private|generated|challenge)_tests?(?:_list)?)$"
     r"|(?<!drug)(?<!food)(?<!product)(?<!nutrition)(?<!warning)(?<!package)(?<!axis)(?<!row)(?<!column)(?<!speaker)(?<!private)_label$"
 )
 """Words that mean grading only together."""
@@ -124,7 +127,7 @@ _KEY_PARTS = frozenset((
     "assertions", "judgment", "judgments", "judgement", "judgements", "mark", "marks", "class", "result", "results", "outcome",
     "outcomes", "accepted", "acceptable", "reward", "rewards", "reply", "replies", "exp", "expl", "tgt", "ytrue", "rating",
     "ratings", "aliases", "highlights", "tldr", "patch", "sentiment", "polarity", "verifier", "verifiers", "validator",
-    "validators", "checker", "checkers",
+    "validators", "checker", "checkers", "better",
 ))  # fmt: skip
 """A name of only these means grading; with other words only if those are neutral: `best_label`, not `best_friend`."""
 _NEUTRAL_PARTS = frozenset((
@@ -269,15 +272,20 @@ def field_uses(given: Mapping[str, object], reference: Mapping[str, object]) -> 
     """List where each open member of `input` and `reference` goes, in the order of the record."""
     prompt, answer = given.get("prompt"), reference.get("answer")
     listed = _listed_answers(given, (answer,) if type(answer) is str else ())
+    # Tools are offered whole, and expected calls are compared by a program.
+    is_compared = "tool_calls" in reference and expects_calls(
+        reference["tool_calls"], given.get("tools"), reference.get("tool_matching")
+    )
     for name, value in given.items():
-        if name in listed:
+        if name in listed or (is_compared and name in TOOL_MEMBERS["input"]):
             yield FieldUse(f"input.{name}", "candidate_and_judge")
         elif name != "prompt" and not _is_empty(value):
             is_answered = name == _MESSAGES and type(value) is list and 0 < len(earlier_messages(given)) < len(value)
             yield from _input_uses(name, value, prompt=prompt if type(prompt) is str else "", is_answered=is_answered)
+    unsent = (*UNSENT_REFERENCE, *(TOOL_MEMBERS["reference"] if is_compared else ()))
     for name, value in reference.items():
         if name != "answer" and not _is_empty(value):
-            yield FieldUse(f"reference.{name}", "not_sent" if name in UNSENT_REFERENCE else "judge_only")
+            yield FieldUse(f"reference.{name}", "not_sent" if name in unsent else "judge_only")
 
 
 def _input_uses(name: str, value: object, *, prompt: str, is_answered: bool) -> Iterator[FieldUse]:
@@ -446,7 +454,13 @@ def _members(case: Case, field: str) -> list[tuple[str, object]]:
     if case.open_fields != VERSION:
         return []
     members = case.extra.get(field, {})
-    return [item for item in members.items() if not (field == "input" and item[0] == _MESSAGES and case.messages)]
+    # Tools are offered as tools, and expected calls are compared by a program.
+    used = TOOL_MEMBERS[field] if case.expected_calls is not msgspec.UNSET else ()
+    return [
+        item
+        for item in members.items()
+        if item[0] not in used and not (field == "input" and item[0] == _MESSAGES and case.messages)
+    ]
 
 
 def _question_part(name: str, value: object, *, depth: int = 1, is_example: bool = False) -> object:

@@ -10,6 +10,7 @@ from assay.core.checks import CheckResult
 from assay.core.errors import ReportedFailure
 from assay.core.graders import GraderKind
 from assay.core.model_call import ModelRequest, Reply, Stage
+from assay.core.tools import ToolCallResults
 
 
 class CriterionResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +139,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id of the policy that was applied: the default one if the record names none that fits."""
     selected_choice_ids: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    tool_calls: ToolCallResults | None = None
+    """Calls of the answer and the expected ones, with the verdict on each; None where calls are not compared."""
     checks: tuple[CheckResult, ...] = ()
     """Results of the run's checks, and of the record's own."""
     graders: tuple[GraderResult, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.core.call_rules import CallRules
 from assay.core.canonical import canonical_json
 from assay.core.checks import Check, PassRule
 from assay.core.contract import dataset_title, further_names
@@ -32,7 +33,9 @@ from assay.core.settings import (
     RubricMode,
     StageSection,
     TokenPrice,
+    ToolOutputs,
 )
+from assay.core.tools import ToolDefinition
 
 PluginKind = Literal["grader", "model", "policy", "converter", "contract"]
 
@@ -298,13 +301,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Call the candidate through provider batches; None calls it record by record."""
     strict_parameters: bool = False
     """Stop when a provider rejects a parameter that the user set."""
+    offered_tools: tuple[ToolDefinition, ...] = ()
+    """Tools that records offer which have none of their own: from the run file, or inferred from recorded calls."""
+    tool_outputs: ToolOutputs = "replay"
+    """What answers the candidate's tool calls."""
+    tool_calls: CallRules = CallRules()
+    """Rules by which tool calls are compared."""
+
+    @property
+    def has_native_tools(self) -> bool:
+        """Tell whether the candidate's provider takes definitions of tools."""
+        kinds = (provider.kind for provider in self.providers if provider.name == self.candidate.provider)
+        return any(PROVIDERS[kind].has_tools for kind in kinds)
 
     def models(self) -> tuple[ModelPlan, ...]:
         """Return the candidate, followed by the judges."""
         return (self.candidate, *self.judges)
 
     def takes_parameters(self, model: ModelPlan) -> bool:
-        """Tell whether a model is sent parameters; functions are not."""
+        """Return whether a model is sent parameters; functions are not."""
         kinds = (provider.kind for provider in self.providers if provider.name == model.provider)
         return all(PROVIDERS[kind].has_parameters for kind in kinds)
 
@@ -350,7 +365,15 @@ _OPERATION = (
 """May differ when a run is resumed: these settings change when and where things happen, not the results."""
 
 
-_LATER = {"strict_parameters": False, "checks": [], "pass_rule": "all", "graders": []}
+_LATER = {
+    "strict_parameters": False,
+    "checks": [],
+    "pass_rule": "all",
+    "graders": [],
+    "offered_tools": [],
+    "tool_outputs": "replay",
+    "tool_calls": {},
+}
 """Settings that plans of earlier versions do not have, with the values that count as absent."""
 _INCIDENTAL = {
     "providers": ("timeout", "requests_per_minute", "tokens_per_minute", "prices"),
@@ -445,7 +468,7 @@ def changed_settings(before: Plan, now: Plan) -> tuple[str, ...]:
     now = msgspec.structs.replace(now, plugins=plugins)
     if plan_sha256(now) == sha256:
         return ()
-    # Each member is exchanged alone: a member whose exchange changes the hash is one that the user has to be told about.
+    # Each member is exchanged alone: a member whose exchange changes the hash is one that the error must name.
     taken = ((name, msgspec.structs.replace(before, **{name: getattr(now, name)})) for name in Plan.__struct_fields__)
     return tuple(name for name, changed in taken if plan_sha256(changed) != sha256) or ("providers",)
 

@@ -97,7 +97,8 @@ def _instance(kind: PluginKind, given: object) -> object:
         raise UsageProblem(f"no {kind} can be made of '{getattr(given, '__qualname__', given)}': {failure}") from failure
     if not callable(target) and not callable(getattr(target, _METHODS.get(kind, ""), None)):
         expected = f"a function, or an object with a method '{_METHODS[kind]}'" if kind in _METHODS else "a function"
-        raise UsageProblem(f"a {kind} is {expected}, and this is {type(target).__name__}")
+        named = "its name as provider/model" if kind == "model" else "its name"
+        raise UsageProblem(f"a {kind} is {expected}, and this is {type(target).__name__}", hint=f"give {named}, or {expected}")
     return target
 
 

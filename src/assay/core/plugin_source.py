@@ -8,6 +8,7 @@ import re
 import site
 import sys
 import sysconfig
+import threading
 import types
 import uuid
 import weakref
@@ -32,6 +33,8 @@ _CONTAINERS = (list, tuple, dict, set, frozenset)
 _OWN_PACKAGE = __name__.partition(".")[0]
 _SHARED_FILE_NAMES = frozenset({"<string>", "<stdin>", "<unknown>"})
 """File names that all code from `exec` shares. From Python 3.13 on, `inspect` finds the text of `python -c` for any of it."""
+# The parser of Python 3.11 counts its depth for all threads together, and fails where two parse at once.
+_PARSING = threading.Lock()
 _NO_SOURCE = "its source"
 
 
@@ -147,7 +150,8 @@ def _package_of(path: Path) -> str:
 def _local_imports(content: bytes, package: str) -> Iterator[tuple[str, Path]]:
     """Yield the local modules that a source imports, wherever in it; packages come before their modules."""
     try:
-        tree = ast.parse(content)
+        with _PARSING:
+            tree = ast.parse(content)
     except (SyntaxError, ValueError):
         # Compiled code, such as an extension module: its own hash is all that can be known.
         return
@@ -217,7 +221,7 @@ class _HeldValues:
             self._note(type(value).__name__, repr(value))
             return
         if id(value) in self._seen:
-            # By its number: cycles end, and shared values are told from equal copies without their addresses.
+            # By its number: cycles end, and shared values are distinguished from equal copies without their addresses.
             self._note("again", str(self._seen[id(value)][0]))
             return
         if len(self._seen) >= MAX_VALUES or path.count(".") + path.count("[") > MAX_LEVELS:
@@ -283,7 +287,8 @@ class _HeldValues:
             module = sys.modules.get(one.__module__)
             file = getattr(module, "__file__", None)
             try:
-                text = inspect.getsource(one)
+                with _PARSING:
+                    text = inspect.getsource(one)
             except (OSError, TypeError):
                 self._give_up(one, path)
                 return

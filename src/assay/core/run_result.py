@@ -123,6 +123,8 @@ class RunListing(msgspec.Struct, frozen=True, kw_only=True):
     """Remarks about the run besides its metrics."""
     project: str = ""
     """The API keys of this project may see it; empty when it cannot be read."""
+    group: str = ""
+    """Name that it shares with the runs that were started together with it; empty for a run by itself."""
 
     @property
     def standing(self) -> str:

@@ -22,7 +22,7 @@ _NEXT: dict[State, frozenset[State]] = {
 
 
 def may_follow(state: State, following: State) -> bool:
-    """Tell whether a run may go directly from one state to another."""
+    """Return whether a run may go directly from one state to another."""
     return following in _NEXT.get(state, frozenset())
 
 

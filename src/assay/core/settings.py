@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from assay.core.call_rules import CallRules
 from assay.core.checks import Check, CheckName, PassRule
 from assay.core.exposure import (
     FIXED,
@@ -32,6 +33,8 @@ OnInvalid = Literal["reject", "skip"]
 Fallback = Literal["live", "fail"]
 RubricMode = Literal["per_criterion", "one_call"]
 McqMode = Literal["exact", "any"]
+ToolOutputs = Literal["replay", "stop"]
+"""What answers a candidate's tool calls."""
 CriterionName = Literal["accuracy", "clarity", "reasoning", "factuality", "overall"]
 """batch_v1: `expected.required_criteria`."""
 ProfileId = Literal[
@@ -349,6 +352,15 @@ class RunSection(GradingRules, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 32
     generation: Annotated[StageSection, described("Limits on the candidate's calls.")] = StageSection()
     judging: Annotated[StageSection, described("Limits on the judges' calls.")] = StageSection()
+    tools: Annotated[
+        ToolOutputs,
+        exposed(
+            "What answers tool calls of candidates: `replay` gives a call that equals a recorded one the recorded output, `stop` "
+            "ends the answer with its first calls.",
+            option=CommandOption("Answer tool calls with recorded outputs, or stop at the first call.", default="{}"),
+            parameter=QueryParameter("What answers tool calls: `replay` or `stop`.", is_later=True),
+        ),
+    ] = "replay"
     system_prompt: Annotated[
         str,
         exposed(
@@ -607,6 +619,16 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "is `house`. `policy` overrides them.",
         ),
     ] = {}
+    tools: Annotated[
+        str,
+        exposed(
+            "File with the tools that conversations offer: a JSON or YAML list of `{name, description, parameters}`, or of tools "
+            "as chat completions have them. Default: inferred from the recorded calls.",
+        ),
+    ] = ""
+    tool_calls: Annotated[
+        CallRules, described("Rules by which the candidates' tool calls are compared with the expected ones.")
+    ] = CallRules()
     temperature: Annotated[
         Temperature | None,
         exposed(
@@ -640,9 +662,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = None
     prices: Annotated[
         dict[Name, TokenPrice],
-        described("Prices of single models, by the names that reports call them, instead of the price list's."),
+        exposed("Prices of single models, by the names that reports call them, instead of the price list's."),
     ] = {}
-    providers: Annotated[tuple[ProviderEntry, ...], described("Custom servers, and limits for the well-known ones.")] = ()
+    providers: Annotated[tuple[ProviderEntry, ...], exposed("Custom servers, and limits for the well-known ones.")] = ()
     run: Annotated[RunSection, described("Settings of the run itself.")] = RunSection()
     records: Annotated[
         tuple[str, ...],
@@ -789,7 +811,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = ()
     slices: Annotated[
         tuple[Name, ...],
-        described(
+        exposed(
             "Metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as "
             "`court` or `court.name`: of the record, else of its `batch_v1` document."
         ),
@@ -798,7 +820,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         "dataset",
     )
     cluster_key: Annotated[
-        str, described("Metadata key, of records or their document, whose values form clusters of records, for honest intervals.")
+        str, exposed("Metadata key, of records or their document, whose values form clusters of records, for honest intervals.")
     ] = ""
 
 

@@ -207,6 +207,44 @@ class TruncationSummary(msgspec.Struct, frozen=True, kw_only=True):
     raw_score_mean_without: float | None
 
 
+class ToolMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of one tool, or of all."""
+
+    expected: int
+    scored: int
+    """Expected calls that were compared; those after the candidate left the recording are unknown."""
+    made: int
+    name_correct: int
+    """Expected calls in whose place the right tool was called."""
+    arguments_correct: int
+    """Of these, calls with the right arguments too."""
+    missing: int
+    extra: int
+    not_json: int
+    """Calls whose arguments are not a JSON object."""
+    unknown: int
+    called_rate: float | None
+    """Share of the scored calls for which the tool was called."""
+    called_rate_interval: Interval | None
+    correct_rate: float | None
+    """Share of the scored calls that were made with the right arguments."""
+    correct_rate_interval: Interval | None
+    correct_rate_bounds: MeanBounds
+    """The same if all unknown calls were wrong, and if all were right."""
+    wanted_rate: float | None
+    """Share of the calls made that were expected."""
+    wanted_rate_interval: Interval | None
+
+
+class ToolCallSummary(ToolMetrics, frozen=True, kw_only=True):
+    """Tool calls of a run."""
+
+    records: int
+    """Records whose calls were compared."""
+    tools: dict[str, ToolMetrics]
+    """By tool; a wrong tool counts as missing where it was expected, and as extra where it was called."""
+
+
 class CheckSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One check over the records that have a result of it."""
 
@@ -553,6 +591,8 @@ class Summary(RecordMetrics, frozen=True, kw_only=True):
 
     assay_version: str = ""
     """Version of assay that computed them; empty for versions that did not record it."""
+    tool_calls: ToolCallSummary | msgspec.UnsetType = msgspec.UNSET
+    """Only in runs that compare tool calls."""
     repeats: RepeatSummary | msgspec.UnsetType = msgspec.UNSET
     """Of a run that asks more than once."""
     flags: dict[str, int]

@@ -1,10 +1,11 @@
 """Tools that a candidate may call, and its calls."""
 
 from collections.abc import Iterable, Mapping
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 
+from assay.core.call_rules import RecordRule
 from assay.core.canonical import JsonObject
 
 _encode = msgspec.json.Encoder().encode
@@ -37,9 +38,15 @@ def tool_call(name: str, arguments: object, call_id: str = "") -> ToolCall:
     """Build a call from arguments as providers send them: an object, a text that should hold one, or nothing for no arguments."""
     if isinstance(arguments, str):
         return storable_call(ToolCall(name, _object_in(arguments), arguments, call_id))
-    raw = "" if arguments is None else _encode(arguments).decode()
-    parsed = {} if arguments is None else arguments
-    return storable_call(ToolCall(name, cast("JsonObject", parsed) if isinstance(parsed, dict) else None, raw, call_id))
+    if arguments is None:
+        return storable_call(ToolCall(name, {}, "", call_id))
+    try:
+        raw = _encode(arguments).decode()
+    except UnicodeEncodeError:
+        # An unpaired surrogate cannot be encoded.
+        arguments = _storable(arguments)
+        raw = _encode(arguments).decode()
+    return storable_call(ToolCall(name, cast("JsonObject", arguments) if isinstance(arguments, dict) else None, raw, call_id))
 
 
 def _object_in(text: str) -> JsonObject | None:
@@ -91,6 +98,14 @@ def arguments_object(call: ToolCall) -> JsonObject:
     return {"arguments": call.raw} if call.arguments is None else call.arguments
 
 
+def chat_tool_calls(calls: Iterable[ToolCall]) -> list[JsonObject]:
+    """Build calls in the format of chat completions."""
+    return [
+        {"id": call.id or f"call_{number}", "type": "function", "function": {"name": call.name, "arguments": arguments_text(call)}}
+        for number, call in enumerate(calls)
+    ]
+
+
 def read_chat_tool_call(value: object) -> ToolCall | None:
     """Read a call in the format of chat completions, or `{"name": ..., "arguments": ...}` alone; None for anything else."""
     if not isinstance(value, dict):
@@ -135,3 +150,102 @@ def _plain(name: str) -> str:
     plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in name)
     # Gemini takes no name that begins with a digit.
     return (plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}")[:_MAX_NAME]
+
+
+# What a recording, or a dataset's author, expects of a candidate.
+class ExpectedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call that the candidate is expected to make."""
+
+    name: str
+    arguments: JsonObject = {}
+    output: object = msgspec.UNSET
+    """Recorded output, which may be null; unset when there is none."""
+    step: int = 0
+    """Calls of one step are parallel, so that their order does not count."""
+    rules: dict[str, RecordRule] = {}
+    """Rules of the record for single arguments, before those of the run."""
+
+
+def expects_calls(calls: object, *others: object) -> bool:
+    """Return whether a member of a record holds expected calls: a list of calls, or an empty one next to tools or a matching."""
+    # Exports of other programs write an empty list into every record, whether there are tools or not.
+    if not isinstance(calls, list):
+        return False
+    return any(isinstance(call, dict) and ("name" in call or "function" in call) for call in calls) if calls else any(others)
+
+
+CallVerdict = Literal["correct", "wrong_arguments", "wrong_name", "missing", "extra", "not_json", "unknown"]
+
+
+class CallResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Verdict on one call, made or expected."""
+
+    verdict: CallVerdict
+    """`unknown` for an expected call after the candidate left the recording: nothing says what it would have done."""
+    made: int | None = None
+    """Position among the calls that were made."""
+    expected: int | None = None
+    """Position among the calls that were expected."""
+    wrong_arguments: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class MadeCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call as artifacts list it."""
+
+    name: str
+    arguments: JsonObject | None = None
+    raw: str = ""
+    """What the model sent, where it is not a JSON object."""
+
+
+class ToolCallResults(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls that an answer made, those that were expected, and the verdict on each."""
+
+    made: tuple[MadeCall, ...]
+    expected: tuple[MadeCall, ...]
+    verdicts: tuple[CallResult, ...]
+
+    def count(self, *verdicts: CallVerdict) -> int:
+        """Count the verdicts of these kinds."""
+        return sum(one.verdict in verdicts for one in self.verdicts)
+
+    @property
+    def is_all_correct(self) -> bool:
+        """True when every expected call was made right, and no other."""
+        return all(one.verdict == "correct" for one in self.verdicts)
+
+
+def infer_tools(calls: Iterable[tuple[str, JsonObject]]) -> tuple[tuple[ToolDefinition, ...], tuple[str, ...]]:
+    """Infer definitions from recorded inputs; the second value says where the inputs contradict each other."""
+    uses: dict[str, int] = {}
+    kinds: dict[str, dict[str, dict[str, int]]] = {}
+    for name, arguments in calls:
+        uses[name] = uses.get(name, 0) + 1
+        members = kinds.setdefault(name, {})
+        for member, value in arguments.items():
+            found = members.setdefault(member, {})
+            kind = _json_kind(value)
+            found[kind] = found.get(kind, 0) + 1
+    definitions, contradictions = [], []
+    for name in sorted(kinds):
+        properties: JsonObject = {}
+        required = []
+        for member in sorted(kinds[name]):
+            found = kinds[name][member]
+            # A whole number where others have fractions is no contradiction.
+            types = sorted({"number" if kind == "integer" and "number" in found else kind for kind in found})
+            if len([kind for kind in types if kind != "null"]) > 1:
+                contradictions.append(f"'{member}' of '{name}' is {' and '.join(types)}")
+            properties[member] = {"type": types[0] if len(types) == 1 else types}
+            if sum(found.values()) == uses[name]:
+                required.append(member)
+        schema: JsonObject = {"type": "object", "properties": properties}
+        definitions.append(ToolDefinition(name, "", schema | ({"required": required} if required else {})))
+    return tuple(definitions), tuple(contradictions)
+
+
+def _json_kind(value: object) -> str:
+    # bool first: it is an int in Python.
+    kinds = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"))
+    return next((kind for python, kind in kinds if isinstance(value, python)), "null")

@@ -40,6 +40,9 @@ def read(
     source: Source, contract: "str | Plugin", *, config: ValidationConfig, options: ReadOptions = DEFAULT_READ_OPTIONS
 ) -> ValidationReport:
     """Validate a source and return the report; `auto` detects the contract by the content. Raises UsageProblem for a bad name."""
+    if source.table is not None:
+        # Rows in memory are records of a table before they are read.
+        return read_records(source.table, source, config, options)
     if isinstance(contract, str) and is_table(source):
         return _read_table(source, contract, config, options)
     known = resolve_contract(source, contract)

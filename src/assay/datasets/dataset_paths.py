@@ -1,6 +1,7 @@
 """Datasets behind paths, patterns and folders."""
 
 import glob
+import os
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -34,6 +35,20 @@ def find_sources(patterns: Sequence[str], *, on_skip: Callable[[str], None] | No
     for pattern in patterns:
         found |= dict.fromkeys(_expanded(pattern, on_skip or _ignore))
     return tuple(found)
+
+
+_MAX_PATH = 4_096
+"""Characters of the longest path that a system takes."""
+
+
+def check_path(text: str) -> None:
+    """Raise UsageProblem for a text that is the content of a dataset and not the path of one."""
+    is_content = "\n" in text or "\0" in text or len(text) > _MAX_PATH or text.lstrip()[:1] in ("{", "[")
+    if is_content and not os.path.exists(text):  # noqa: PTH110  # a path object raises for what no path can be
+        raise UsageProblem(
+            f"a text of {len(text):,} characters is not the path of a file",
+            hint="give the content as bytes (text.encode()) or as dicts (json.loads(text))",
+        )
 
 
 _PART = re.compile(r"(?P<path>.+)#(?P<number>[1-9][0-9]{0,5})\Z")

@@ -18,7 +18,6 @@ from assay.datasets.parsing.checks import (
     check_flaws,
     check_nul,
     check_unique,
-    misspelling_hint,
     object_at,
     short,
     string_at,
@@ -138,7 +137,10 @@ def check_document(value: object, config: ValidationConfig, interface: Interface
     is_case = "cases" not in document and not {"user_prompt", "rubric"}.isdisjoint(document)
     for field in ("version", "cases"):
         if field not in document:
-            found.missing((field,), hint=_ONE_CASE if is_case and field == "cases" else misspelling_hint(field, document, FIELDS))
+            if is_case and field == "cases":
+                found.missing((field,), hint=_ONE_CASE)
+            else:
+                found.missing((field,), members=document, known=FIELDS)
     if "version" in document:
         _check_version(found, document["version"])
     # Optional fields may be null in this contract, as they are in its published classes.
@@ -183,7 +185,7 @@ def _check_case(found: FindingList, value: object, path: Path) -> None:
         return
     for field in ("id", "user_prompt", "rubric"):
         if field not in case:
-            found.missing((*path, field), hint=misspelling_hint(field, case, CASE_FIELDS))
+            found.missing((*path, field), members=case, known=CASE_FIELDS)
     if "id" in case:
         _check_id(found, case["id"], (*path, "id"))
     if "user_prompt" in case:
@@ -216,8 +218,9 @@ def _warn_unknown(
     found: FindingList, value: Mapping[str, object], path: Path, *, known: tuple[str, ...], of_a_case: tuple[str, ...] = ()
 ) -> None:
     for unknown in unknown_members(value, known):
-        hint = "it is a field of a case" if unknown.name in of_a_case else unknown.hint
-        found.warn("unsupported_field", (*path, unknown.name), f"{unknown.message} and is ignored", hint=hint, on_key=True)
+        hint, guess = ("it is a field of a case", None) if unknown.name in of_a_case else ("", unknown.guess)
+        message = f"{unknown.message} and is ignored"
+        found.warn("unsupported_field", (*path, unknown.name), message, hint=hint, guess=guess, on_key=True)
 
 
 def _to_cases(document: JsonObject, name: str) -> Iterator[tuple[Case, object]]:

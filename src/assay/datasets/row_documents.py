@@ -159,7 +159,8 @@ def _around(text: bytes, contract: str) -> Iterator[Issue]:
         else:
             word_at(found, document.value["schema_version"], ("schema_version",), words=(contract,))
         for unknown in unknown_members(document.value, ("schema_version", ROW_MEMBERS[contract])):
-            found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=unknown.hint, on_key=True)
+            message = f"{unknown.message} and is ignored"
+            found.warn("unsupported_field", (unknown.name,), message, guess=unknown.guess, on_key=True)
     check_flaws(found, document, ())
     for finding in found:
         yield locate_issue(finding, document, RecordContext())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import NothingImported, RunSealed, UsageProblem
+from assay.core.errors import EmptyResult, RunSealed, UsageProblem
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, FailedOutcome, Grade, GradedOutcome, Outcome, Score, SkippedOutcome, record_status
 from assay.core.plan import ImportedFile, ImportPlan, ModelPlan, Plan, plan_sha256
@@ -159,7 +159,7 @@ def _given_scale(text: str, scorer: str, *, low: float, high: float) -> ScorerSc
 def dataset_of(path: Path, rows: DatasetRows, *, shown: Path) -> DatasetInput:
     """Validate the dataset that was written for an import; `shown` is its path for users."""
     if not rows.count:
-        raise NothingImported("nothing could be imported", hint="the report says why: leave --run out, or print it with --json")
+        raise EmptyResult("nothing could be imported", hint="the report says why: leave --run out, or print it with --json")
     source, report = read_dataset(path, rows.contract)
     assert report.outcome != "rejected", "every row was checked before it was written"
     plan = dataset_plan(source, report, name=rows.name)

@@ -1,12 +1,14 @@
 """Operations on runs by name: start, resume, cancel, retry; here, or through the workers of a Temporal server."""
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import ModuleType
 
 import msgspec
 
+from assay.core.contract import INPUT
 from assay.core.errors import (
     MissingExtra,
     ProviderRejected,
@@ -24,6 +26,7 @@ from assay.core.stop_signals import raised_as_interrupt
 from assay.engine.execution.run import check_shareable, open_or_create, prepare, run_to_completion
 from assay.engine.execution.run_context import RunEnvironment, RunInterrupted
 from assay.engine.execution.states import has_failed_evaluations
+from assay.engine.planning.dataset_inputs import DatasetInput
 from assay.engine.readers.run_list import PROBLEM, TEMPORAL, result_of
 from assay.engine.records.redaction import RedactedPlan, is_uploaded, redactor_of
 from assay.engine.storage.run_paths import (
@@ -38,6 +41,7 @@ from assay.engine.storage.run_paths import (
     publish_sealed,
     store_url,
 )
+from assay.store.failures import disk_errors, sync_folder
 from assay.store.ledger import Ledger
 from assay.store.ledgers import pointed_to
 from assay.store.published_run import open_run_folder
@@ -59,8 +63,27 @@ def start(plan: Plan, runs_dir: Path, environment: RunEnvironment) -> RunResult:
     else:
         if not folders.has_ledger:
             check_reachable(plan.run_id, environment)
+            keep_given(plan, folders, environment.inputs or ())
         open_or_create(plan, folders, at=environment.clock(), ledger=environment.placement.ledger)
     return resume(folders, environment, plan)
+
+
+def keep_given(plan: Plan, folders: RunPaths, inputs: Sequence[DatasetInput]) -> None:
+    """Write datasets in memory to the run's working state, so that another process can begin with its records after a crash."""
+    given = [
+        (Path(planned.path), dataset.source) for planned, dataset in zip(plan.datasets, inputs, strict=False) if dataset.is_given
+    ]
+    if not given:
+        return
+    with disk_errors(folders.active, is_new=True):
+        folders.given.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path, source in given:
+            with path.open("wb") as file:
+                file.write(source.buffer())
+                file.flush()
+                os.fsync(file.fileno())
+            source.release()
+    sync_folder(folders.given)
 
 
 def _check_same_as_sealed(folders: RunPaths, plan: Plan, *, environ: Mapping[str, str]) -> None:
@@ -159,8 +182,8 @@ def retry_plan(folders: RunPaths, run_id: str) -> Plan:
         )
     if is_uploaded(plan) or any(not Path(dataset.path).is_absolute() for dataset in plan.datasets):
         raise UsageProblem(
-            f"the dataset of run '{folders.run_id}' was uploaded to a server, which deletes it when the run has ended",
-            hint="submit the records with an error again",
+            f"the dataset of run '{folders.run_id}' was uploaded to a server or given in memory, and deleted when the run ended",
+            hint=f"submit the records with an error again; '{folders.sealed / INPUT}' is the run's copy of them",
         )
     if is_redacted(run.manifest.plan_members):
         raise UsageProblem(

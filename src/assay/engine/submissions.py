@@ -458,7 +458,7 @@ class Submissions:
         return [] if isinstance(self._book, SubmissionBook) else self._book.waiting(limit)
 
     def set_problem(self, run_id: str, problem: str) -> None:
-        """Tell the other servers why a run was given up; empty allows them to resume it."""
+        """Store the reason why a run was given up, for all servers; empty allows them to resume it."""
         if not isinstance(self._book, SubmissionBook):
             self._book.set_problem(run_id, problem)
 

@@ -5,7 +5,16 @@ from functools import partial
 
 from assay.core.case import Case
 from assay.core.outcome import Flow, GradingFailure
-from assay.grading.assignment import NO_ATTACHMENTS, GradingProvenance, GradingSettings, MethodKind, kind_for, kind_of, settings_of
+from assay.grading.assignment import (
+    NO_ATTACHMENTS,
+    GradingProvenance,
+    GradingSettings,
+    MethodKind,
+    kind_for,
+    kind_of,
+    kind_of_calls,
+    settings_of,
+)
 from assay.grading.check_grader import has_checks, with_checks
 from assay.grading.graders import grade_by_all, primary_of, settings_for
 from assay.grading.judge_call import AGAIN
@@ -40,6 +49,7 @@ __all__ = [
     "is_judged",
     "kind_for",
     "kind_of",
+    "kind_of_calls",
     "marks_of",
     "needs_judge",
     "policies",

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from assay.core.call_rules import CallRules, has_judge_rule
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
 from assay.core.checks import Check, PassRule
@@ -13,16 +14,19 @@ from assay.core.graders import GraderPlan, JudgePrompt, Scale
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import Plan, PluginPlan
-from assay.core.settings import CriterionName, GradingRules, PanelSection, ProfileId
+from assay.core.settings import CriterionName, GradingRules, PanelSection, ProfileId, ToolOutputs
+from assay.core.tools import ExpectedCall, ToolDefinition
 from assay.grading.judge_call import ReplySpec
 from assay.grading.policies import Policy
 from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, load_template, texts_sha256
-from assay.grading.tool_call import has_tools, is_tool_turn, offered_tools
+from assay.grading.tool_call import compares_calls, expected_calls, offered_tools
 
 NAMED_CRITERIA: frozenset[str] = frozenset(get_args(CriterionName))
 DEFAULT_CRITERION = Criterion("overall", "overall")
 """Used by batch_v1 records, which name criteria only when they want particular ones."""
-MethodKind = Literal["five_point", "rubric", "reference", "mcq", "turn", "tool_call", "pairwise", "plugin", "checks", "prompt"]
+MethodKind = Literal[
+    "five_point", "rubric", "reference", "mcq", "turn", "tool_call", "judged_tool_call", "pairwise", "plugin", "checks", "prompt"
+]
 """Grading methods in one word each; each has a row in `grading.methods.GRADING_METHODS`."""
 # Conversations have no entry: recorded replies are graded as references, which the engine makes of them turn by turn.
 _KINDS: dict[str, MethodKind] = {
@@ -50,6 +54,14 @@ class GradingSettings(GradingRules, frozen=True, kw_only=True):
     """Rules by which several judges decide together."""
     has_answers: bool = False
     """True if the candidate's answers are given, so that it is not called."""
+    tools: tuple[ToolDefinition, ...] = ()
+    """Tools that records offer which have none of their own."""
+    has_native_tools: bool = False
+    """The candidate's provider takes definitions of tools; another candidate is told of them in words."""
+    tool_outputs: ToolOutputs = "replay"
+    """What answers the candidate's tool calls."""
+    tool_calls: CallRules = CallRules()
+    """Rules by which tool calls are compared."""
     profile: ProfileId | None = None
     """Run's profile, which may score a rubric that has no score of its own."""
     checks: tuple[Check, ...] = ()
@@ -101,6 +113,10 @@ def settings_of(plan: Plan) -> GradingSettings:
         system_prompt=plan.system_prompt,
         panel=plan.panel,
         has_answers=plan.response_source != "sampled",
+        tools=plan.offered_tools,
+        has_native_tools=plan.has_native_tools,
+        tool_outputs=plan.tool_outputs,
+        tool_calls=plan.tool_calls,
         profile=plan.profile,
         checks=plan.checks,
         pass_rule=plan.pass_rule,
@@ -220,7 +236,8 @@ class GradingAssignment(msgspec.Struct, frozen=True):
         question = (self.policy.question_template,) if self.policy.question_template else ()
         if self.case.task == "mcq":
             return () if self.custom_policy else (*question, choice_task(self.case, self.settings))
-        has_tools = template_id != TOOL_CALL and not self.custom_policy and offered_tools(self.case)
+        is_described = not self.settings.has_native_tools and not self.custom_policy
+        has_tools = template_id != TOOL_CALL and is_described and offered_tools(self.case, self.settings.tools)
         tools = (TOOL_CALL,) if has_tools else ()
         fields = (OPEN_FIELD,) if question_fields(self.case) or grading_fields(self.case) else ()
         return (*question, *fields, *tools, *(self._of_judges() if self.method.needs_judge else ()), *self.method.texts(self))
@@ -242,11 +259,18 @@ def choice_task(case: Case, settings: GradingSettings) -> str:
 
 def kind_of(case: Case) -> MethodKind | None:
     """Return the method for a case, in a run without a custom grader; None for a task that cannot be graded."""
-    kind = kind_for(case.contract, case.task)
-    # Words of a turn are judged; a recorded tool call is compared exactly, and needs no judge.
-    if kind == "reference" and has_tools(case):
-        return "tool_call" if is_tool_turn(case) else "turn"
-    return kind
+    # Words of a turn are judged; expected tool calls are compared, and need no judge.
+    if compares_calls(case):
+        expected = expected_calls(case)
+        if case.references and not expected and case.call_matching is msgspec.UNSET:
+            return "turn"
+        return kind_of_calls(expected)
+    return kind_for(case.contract, case.task)
+
+
+def kind_of_calls(calls: Iterable[ExpectedCall]) -> MethodKind:
+    """Return the method for a record that expects these calls."""
+    return "judged_tool_call" if any(has_judge_rule(call.rules) for call in calls) else "tool_call"
 
 
 def kind_for(contract: str, task: str) -> MethodKind | None:

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from assay.core.case import Attachment, Case, Criterion, Message, attachment_section
-from assay.core.model_call import AttachedText, ModelRequest, RecordInput
+from assay.core.model_call import CANDIDATE_CALL, AttachedText, ModelRequest, RecordInput
 from assay.core.open_fields import OpenField, grading_fields, question_fields
 from assay.core.outcome import GradingFailure
 from assay.grading.assignment import GradingAssignment, GradingSettings, choice_task
 from assay.grading.policies import Policy, metadata_text, policy_messages
 from assay.grading.templates import OPEN_FIELD, TOOL_CALL, fill, load_template
-from assay.grading.tool_call import offered_tools
+from assay.grading.tool_call import compares_calls, described_tools, message_text, offered_tools
 
 
 def task_text(case: Case) -> str:
@@ -19,7 +19,7 @@ def task_text(case: Case) -> str:
         return case.prompt
     # Judges must see the question. In legal_eval_v1 messages are sent and the prompt is for display, and they may differ.
     has_prompt = any(case.prompt.strip() in message.content for message in case.messages)
-    turns = [f"[{message.role}]\n{message.content}" for message in case.messages]
+    turns = list(map(message_text, case.messages))
     return "\n\n".join(turns if has_prompt else [f"[prompt]\n{case.prompt}", *turns])
 
 
@@ -60,7 +60,6 @@ def criterion_text(criterion: Criterion) -> str:
     return "\n\n".join(text for text in (criterion.title, criterion.description) if text)
 
 
-CALL_ID = "candidate"
 _UNNAMED_COURSE = "law"
 """Replaces the course that a record does not name."""
 
@@ -73,12 +72,15 @@ def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
     settings = assignment.settings
     if settings.has_answers and not assignment.case.attachments:
         return _given_answer(settings.candidate)
+    tools = offered_tools(assignment.case, settings.tools)
     return ModelRequest(
         stage="candidate",
-        call_id=CALL_ID,
+        call_id=CANDIDATE_CALL,
         model=settings.candidate,
         messages=candidate_messages(assignment),
         record=_record_input(assignment.case, assignment.attachments),
+        tools=tools if settings.has_native_tools else (),
+        takes_tool_calls=compares_calls(assignment.case),
     )
 
 
@@ -90,7 +92,8 @@ def _record_input(case: Case, texts: Mapping[str, str]) -> RecordInput:
 # Cached, because all records of such a run share one request.
 @lru_cache(maxsize=64)
 def _given_answer(model: str) -> ModelRequest:
-    return ModelRequest(stage="candidate", call_id=CALL_ID, model=model, messages=())
+    # Given answers may hold tool calls, which the methods grade or show to judges.
+    return ModelRequest(stage="candidate", call_id=CANDIDATE_CALL, model=model, messages=(), takes_tool_calls=True)
 
 
 def candidate_messages(assignment: GradingAssignment) -> tuple[Message, ...]:
@@ -117,9 +120,9 @@ def _additions(assignment: GradingAssignment) -> list[str]:
     additions += [_attachment_text(attachment, assignment.attachments) for attachment in case.attachments]
     if case.task == "mcq":
         additions.append(_choices(case, assignment.settings))
-    tools = offered_tools(case)
-    if tools:
-        additions.append(fill(load_template(TOOL_CALL).text.rstrip("\n"), {"tools": tools}))
+    tools = offered_tools(case, assignment.settings.tools)
+    if tools and not assignment.settings.has_native_tools:
+        additions.append(fill(load_template(TOOL_CALL).text.rstrip("\n"), {"tools": described_tools(tools)}))
     return additions
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from assay.core.case import Case
 from assay.core.checks import RECORD_CHECKS, Check, CheckResult, ToolCalledCheck
-from assay.core.model_call import Reply
+from assay.core.model_call import MeasuredReply, Reply
 from assay.core.outcome import Flow, Grade, GradingFailure, Score
 from assay.grading.assignment import GradingAssignment, GradingMethod, GradingSettings
 from assay.grading.candidate import candidate_ask
@@ -79,17 +79,33 @@ def with_checks(assignment: GradingAssignment, flow: Flow) -> Flow:
     if request is None:
         assert driven.failure is not None, "a flow without a request has failed"
         raise driven.failure
-    replies = yield (request,)
-    results = run_checks(checks, replies[0], case.references)
-    driven.send(replies)
+    (answer,) = yield (request,)
+    driven.send((answer,))
     while driven.requests:
-        driven.send((yield driven.requests))
+        replies = yield driven.requests
+        # Every method asks the candidate for one reply at a time; a candidate that calls tools is asked again.
+        if driven.asks_candidate:
+            answer = joined(answer, replies[0])
+        driven.send(replies)
+    results = run_checks(checks, answer, case.references)
     if driven.failure is not None:
         # What the checks say of the answer is known, whatever became of its judge.
         driven.failure.checks = results
         raise driven.failure
     assert driven.grade is not None, "a flow ends with a grade or a failure"
     return add_checks(driven.grade, assignment, checks=checks, results=results)
+
+
+def joined(earlier: Reply, reply: Reply) -> Reply:
+    """Return a reply with the tool calls, the time and the cost of the earlier steps that led to it."""
+    members: dict[str, object] = {"tool_calls": (*earlier.tool_calls, *reply.tool_calls)}
+    if isinstance(earlier, MeasuredReply) and isinstance(reply, MeasuredReply):
+        members |= {"latency_ms": _sum(earlier.latency_ms, reply.latency_ms), "cost": _sum(earlier.cost, reply.cost)}
+    return msgspec.structs.replace(reply, **members)
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def add_checks(grade: Grade, assignment: GradingAssignment, *, checks: Sequence[Check], results: tuple[CheckResult, ...]) -> Grade:

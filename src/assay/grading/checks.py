@@ -63,7 +63,7 @@ _MAX_STEP_DEPTH = 6
 Texts = tuple[str, ...]
 
 
-class Judged(NamedTuple):
+class CheckFinding(NamedTuple):
     """Whether what a check is about holds for an answer; None where it is unknown."""
 
     holds: bool | None
@@ -126,7 +126,7 @@ class CheckedAnswer:
         called = read_call(self.reply.text)
         found = [call.name for call in self.reply.tool_calls]
         found += [name for step in self.reply.steps for name in _tools_of(step, 0)]
-        return tuple(dict.fromkeys([*found, *([called.tool] if called else [])]))
+        return tuple(dict.fromkeys([*found, *([called.name] if called else [])]))
 
 
 class ParsedAnswer(NamedTuple):
@@ -242,10 +242,10 @@ def _wanted(value: object, answer: CheckedAnswer) -> tuple[Any, ...]:
     return answer.references if value is _NO_VALUE else (value,)
 
 
-def _equals(check: EqualsCheck, answer: CheckedAnswer) -> Judged:
+def _equals(check: EqualsCheck, answer: CheckedAnswer) -> CheckFinding:
     wanted = _wanted(check.value, answer)
     is_same = any(_is_same(value, answer, ignore_case=check.ignore_case) for value in wanted)
-    return Judged(is_same, f"the answer {_quoted(answer.bare)} is{'' if is_same else ' not'} {_one_of(wanted)}")
+    return CheckFinding(is_same, f"the answer {_quoted(answer.bare)} is{'' if is_same else ' not'} {_one_of(wanted)}")
 
 
 def _is_same(value: object, answer: CheckedAnswer, *, ignore_case: bool) -> bool:
@@ -267,7 +267,7 @@ def _same_json(one: object, other: object, *, ignore_case: bool = False) -> bool
     return isinstance(one, bool) == isinstance(other, bool) and one == other
 
 
-def _contains(check: ContainsCheck, answer: CheckedAnswer) -> Judged:
+def _contains(check: ContainsCheck, answer: CheckedAnswer) -> CheckFinding:
     text = answer.form(ignore_case=check.ignore_case)
     groups: tuple[Texts | msgspec.UnsetType, ...] = (check.any, check.all, check.none)
     some, every, none = (() if group is msgspec.UNSET else group for group in groups)
@@ -285,41 +285,41 @@ def _contains(check: ContainsCheck, answer: CheckedAnswer) -> Judged:
         *([f"contains {_listed(unwanted)}"] if unwanted else []),
     ]
     if reasons:
-        return Judged(False, f"the answer {' and '.join(reasons)}")
+        return CheckFinding(False, f"the answer {' and '.join(reasons)}")
     present = [wanted for wanted in (*every, *some) if wanted in found]
-    return Judged(True, f"the answer contains {_listed(present)}" if present else f"the answer contains no {_listed(none)}")
+    return CheckFinding(True, f"the answer contains {_listed(present)}" if present else f"the answer contains no {_listed(none)}")
 
 
-def _starts_with(check: StartsWithCheck, answer: CheckedAnswer) -> Judged:
+def _starts_with(check: StartsWithCheck, answer: CheckedAnswer) -> CheckFinding:
     wanted = _wanted(check.value, answer)
     text = answer.form(ignore_case=check.ignore_case)
     holds = any(text.startswith(_form(value, ignore_case=check.ignore_case)) for value in wanted)
     start = _quoted(answer.bare)
-    return Judged(holds, f"the answer starts with {_listed(wanted)}" if holds else f"the answer starts with {start}")
+    return CheckFinding(holds, f"the answer starts with {_listed(wanted)}" if holds else f"the answer starts with {start}")
 
 
-def _ends_with(check: EndsWithCheck, answer: CheckedAnswer) -> Judged:
+def _ends_with(check: EndsWithCheck, answer: CheckedAnswer) -> CheckFinding:
     wanted = _wanted(check.value, answer)
     text = answer.form(ignore_case=check.ignore_case)
     holds = any(text.endswith(_form(value, ignore_case=check.ignore_case)) for value in wanted)
     end = _quoted(answer.bare[-_MAX_QUOTED:])
-    return Judged(holds, f"the answer ends with {_listed(wanted)}" if holds else f"the answer ends with {end}")
+    return CheckFinding(holds, f"the answer ends with {_listed(wanted)}" if holds else f"the answer ends with {end}")
 
 
-def _one_of_values(check: OneOfCheck, answer: CheckedAnswer) -> Judged:
+def _one_of_values(check: OneOfCheck, answer: CheckedAnswer) -> CheckFinding:
     values = answer.references if check.value is msgspec.UNSET else check.value
     holds = any(_is_same(value, answer, ignore_case=check.ignore_case) for value in values)
-    return Judged(holds, f"the answer {_quoted(answer.bare)} is {'' if holds else 'not '}{_one_of(values)}")
+    return CheckFinding(holds, f"the answer {_quoted(answer.bare)} is {'' if holds else 'not '}{_one_of(values)}")
 
 
-def _matches(check: RegexCheck, answer: CheckedAnswer) -> Judged:
+def _matches(check: RegexCheck, answer: CheckedAnswer) -> CheckFinding:
     try:
         found = compiled(check.value, ignore_case=check.ignore_case).search(answer.bare)
     except UnicodeEncodeError:
         found = compiled(check.value, ignore_case=check.ignore_case).search(answer.bare.encode("utf-8", "replace").decode())
     if found is None:
-        return Judged(False, f"{_quoted(check.value)} matches nothing in the answer")
-    return Judged(True, f"{_quoted(check.value)} matches {_quoted(found[0])}")
+        return CheckFinding(False, f"{_quoted(check.value)} matches nothing in the answer")
+    return CheckFinding(True, f"{_quoted(check.value)} matches {_quoted(found[0])}")
 
 
 @lru_cache(maxsize=1_000)
@@ -374,21 +374,21 @@ def _prefix_decoder() -> Any:
     return import_module("json").JSONDecoder(parse_constant=refuse)
 
 
-def _is_json(check: IsJsonCheck, answer: CheckedAnswer) -> Judged:
+def _is_json(check: IsJsonCheck, answer: CheckedAnswer) -> CheckFinding:
     parsed = answer.parsed(extract=check.extract)
-    return Judged(not parsed.problem, parsed.problem or f"the answer is JSON: {structure_of(parsed.value)}")
+    return CheckFinding(not parsed.problem, parsed.problem or f"the answer is JSON: {structure_of(parsed.value)}")
 
 
-def _fits_schema(check: JsonSchemaCheck, answer: CheckedAnswer) -> Judged:
+def _fits_schema(check: JsonSchemaCheck, answer: CheckedAnswer) -> CheckFinding:
     parsed = answer.parsed(extract=check.extract)
     if parsed.problem:
-        return Judged(False, parsed.problem)
-    problems = validator(msgspec.json.encode(check.schema)).iter_errors(parsed.value)
+        return CheckFinding(False, parsed.problem)
+    problems = validator(check.schema_json).iter_errors(parsed.value)
     first = next(iter(problems), None)
     if first is None:
-        return Judged(True, "the schema accepts the answer")
+        return CheckFinding(True, "the schema accepts the answer")
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first.instance_path)
-    return Judged(False, f"the schema does not accept ${path}: {_short(first.message)}")
+    return CheckFinding(False, f"the schema does not accept ${path}: {_short(first.message)}")
 
 
 @lru_cache(maxsize=1_000)
@@ -403,7 +403,7 @@ def validator(schema: bytes) -> Any:
         return library.validator_for(
             msgspec.json.decode(schema), pattern_options=library.RegexOptions(), retriever=_refuse_reference
         )
-    except (ValueError, library.ReferencingError) as problem:
+    except (ValueError, msgspec.DecodeError, library.ReferencingError) as problem:
         raise ValueError(str(problem).partition("\n")[0]) from None
 
 
@@ -411,20 +411,20 @@ def _refuse_reference(address: str) -> Any:
     raise ValueError(f"{address} is another document")
 
 
-def _at_path(check: JsonPathCheck, answer: CheckedAnswer) -> Judged:
+def _at_path(check: JsonPathCheck, answer: CheckedAnswer) -> CheckFinding:
     parsed = answer.parsed(extract=check.extract)
     if parsed.problem:
-        return Judged(False, parsed.problem)
+        return CheckFinding(False, parsed.problem)
     path = _path(check.path)
     found = path.find(parsed.value)
     if not found:
-        return Judged(False, f"there is nothing at {check.path} in {structure_of(parsed.value)}")
+        return CheckFinding(False, f"there is nothing at {check.path} in {structure_of(parsed.value)}")
     value = found if path.has_many else found[0]
     wanted = _wanted(check.value, answer)
     # References are texts: the number 4 at the path is what the reference "4" says.
     candidates = [value, *([_json_text(value)] if check.value is msgspec.UNSET and not isinstance(value, str) else [])]
     holds = any(_same_json(one, other, ignore_case=check.ignore_case) for one in candidates for other in wanted)
-    return Judged(holds, f"{check.path} is {_quoted(_json_text(value))}, which is {'' if holds else 'not '}{_one_of(wanted)}")
+    return CheckFinding(holds, f"{check.path} is {_quoted(_json_text(value))}, which is {'' if holds else 'not '}{_one_of(wanted)}")
 
 
 @lru_cache(maxsize=1_000)
@@ -439,9 +439,9 @@ def _json_text(value: object) -> str:
 # Numbers, lengths, similarity
 
 
-def _number(check: NumberCheck, answer: CheckedAnswer) -> Judged:
+def _number(check: NumberCheck, answer: CheckedAnswer) -> CheckFinding:
     if answer.number is None:
-        return Judged(False, "there is no number in the answer")
+        return CheckFinding(False, "there is no number in the answer")
     if check.value is msgspec.UNSET:
         wanted = [number for number in map(find_number, answer.references) if number is not None]
     else:
@@ -450,10 +450,12 @@ def _number(check: NumberCheck, answer: CheckedAnswer) -> Judged:
     holds = any(abs(answer.number - number) <= tolerance for number in wanted)
     listed = " or ".join(f"{number:g}" if abs(number) < Decimal("1e15") else str(number) for number in wanted)
     within = f" within {check.tolerance:g}" if check.tolerance else ""
-    return Judged(holds, f"the number of the answer, {_short(str(answer.number))}, is {'' if holds else 'not '}{listed}{within}")
+    return CheckFinding(
+        holds, f"the number of the answer, {_short(str(answer.number))}, is {'' if holds else 'not '}{listed}{within}"
+    )
 
 
-def _length(check: LengthCheck, answer: CheckedAnswer) -> Judged:
+def _length(check: LengthCheck, answer: CheckedAnswer) -> CheckFinding:
     length = len(answer.bare) if check.unit == "characters" else len(answer.bare.split())
     unit = check.unit if length != 1 else check.unit.removesuffix("s")
     for limit, is_wrong, words in (
@@ -461,48 +463,48 @@ def _length(check: LengthCheck, answer: CheckedAnswer) -> Judged:
         (check.max, check.max is not msgspec.UNSET and length > check.max, "more than"),
     ):
         if is_wrong:
-            return Judged(False, f"the answer has {length:,} {unit}, {words} {limit:,}")
-    return Judged(True, f"the answer has {length:,} {unit}")
+            return CheckFinding(False, f"the answer has {length:,} {unit}, {words} {limit:,}")
+    return CheckFinding(True, f"the answer has {length:,} {unit}")
 
 
-def _similar(check: SimilarityCheck, answer: CheckedAnswer) -> Judged:
+def _similar(check: SimilarityCheck, answer: CheckedAnswer) -> CheckFinding:
     wanted = [text for text in _wanted(check.value, answer) if len(text) <= MAX_CHARACTERS]
     if not wanted:
-        return Judged(None, f"the texts to compare with are longer than {MAX_CHARACTERS:,} characters")
+        return CheckFinding(None, f"the texts to compare with are longer than {MAX_CHARACTERS:,} characters")
     if len(answer.bare) > MAX_CHARACTERS:
-        return Judged(False, f"the answer is longer than {MAX_CHARACTERS:,} characters, so that it is not compared", 0.0)
+        return CheckFinding(False, f"the answer is longer than {MAX_CHARACTERS:,} characters, so that it is not compared", 0.0)
     values = {text: similarity(check.measure, answer.bare, _form(text, ignore_case=False)) for text in wanted}
     best = max(values, key=lambda text: values[text])
     score = values[best]
     if check.max_edits is not msgspec.UNSET:
         count = min(edits(answer.bare, _form(text, ignore_case=False)) for text in wanted)
         holds = count <= check.max_edits
-        return Judged(holds, f"{count:,} edits to {_quoted(best)}, at most {check.max_edits:,}", score)
+        return CheckFinding(holds, f"{count:,} edits to {_quoted(best)}, at most {check.max_edits:,}", score)
     assert check.at_least is not msgspec.UNSET, "planning refuses a check without either"
     # Similarities are quotients: a threshold that is exactly met must not be missed in the last digit.
     holds = score >= check.at_least - 1e-9
-    return Judged(holds, f"{check.measure} {score:.2f} to {_quoted(best)}, at least {check.at_least:g}", score)
+    return CheckFinding(holds, f"{check.measure} {score:.2f} to {_quoted(best)}, at least {check.at_least:g}", score)
 
 
 # What kind of answer
 
 
-def _refuses(_: RefusalCheck, answer: CheckedAnswer) -> Judged:
+def _refuses(_: RefusalCheck, answer: CheckedAnswer) -> CheckFinding:
     reason = answer.reply.finish_reason
     if reason in FINISH_REASONS:
-        return Judged(True, f"the provider ended the answer with {_quoted(reason)}")
+        return CheckFinding(True, f"the provider ended the answer with {_quoted(reason)}")
     words = refusal_in(answer.bare)
     if words:
-        return Judged(True, f"the answer refuses: {_quoted(words)}")
-    return Judged(False, "the answer is no refusal" if answer.bare else "the answer is empty")
+        return CheckFinding(True, f"the answer refuses: {_quoted(words)}")
+    return CheckFinding(False, "the answer is no refusal" if answer.bare else "the answer is empty")
 
 
-def _language(check: LanguageCheck, answer: CheckedAnswer) -> Judged:
+def _language(check: LanguageCheck, answer: CheckedAnswer) -> CheckFinding:
     text = answer.bare[:MAX_LANGUAGE]
     code, confidence = identifier().classify(text) if text else ("", 0.0)
     if not any(character.isalpha() for character in text) or confidence < MIN_CONFIDENCE:
-        return Judged(False, "the answer is too short for its language to be recognised")
-    return Judged(code == check.value, f"the language of the answer is '{code}'")
+        return CheckFinding(False, "the answer is too short for its language to be recognised")
+    return CheckFinding(code == check.value, f"the language of the answer is '{code}'")
 
 
 @cache
@@ -515,24 +517,26 @@ def identifier() -> Any:
     return library.LanguageIdentifier.from_model_file(library.MODEL_FILE, norm_probs=True)
 
 
-def _in_time(check: LatencyCheck, answer: CheckedAnswer) -> Judged:
+def _in_time(check: LatencyCheck, answer: CheckedAnswer) -> CheckFinding:
     if answer.latency_ms is None:
-        return Judged(None, "the latency is not known: the answer was given, cached or asked for in a batch")
-    return Judged(answer.latency_ms <= check.max_ms, f"the answer took {answer.latency_ms:,.0f} ms, at most {check.max_ms:,g}")
+        return CheckFinding(None, "the latency is not known: the answer was given, cached or asked for in a batch")
+    return CheckFinding(
+        answer.latency_ms <= check.max_ms, f"the answer took {answer.latency_ms:,.0f} ms, at most {check.max_ms:,g}"
+    )
 
 
-def _in_budget(check: CostCheck, answer: CheckedAnswer) -> Judged:
+def _in_budget(check: CostCheck, answer: CheckedAnswer) -> CheckFinding:
     if answer.cost is None:
-        return Judged(None, "the cost is not known: the answer was given or cached, or its model has no known price")
+        return CheckFinding(None, "the cost is not known: the answer was given or cached, or its model has no known price")
     # Prices are products of floats: a cost that is exactly the limit must not be above it.
     is_within = answer.cost <= check.max_usd + 1e-12
-    return Judged(is_within, f"the answer cost ${answer.cost:.6g}, at most ${check.max_usd:g}")
+    return CheckFinding(is_within, f"the answer cost ${answer.cost:.6g}, at most ${check.max_usd:g}")
 
 
-def _called(check: ToolCalledCheck, answer: CheckedAnswer) -> Judged:
+def _called(check: ToolCalledCheck, answer: CheckedAnswer) -> CheckFinding:
     if not answer.tools:
-        return Judged(False, "no tool was called")
-    return Judged(check.tool in answer.tools, f"called {_listed(answer.tools)}")
+        return CheckFinding(False, "no tool was called")
+    return CheckFinding(check.tool in answer.tools, f"called {_listed(answer.tools)}")
 
 
 def _tools_of(step: object, depth: int) -> Iterable[str]:
@@ -554,7 +558,7 @@ def _tools_of(step: object, depth: int) -> Iterable[str]:
             yield from _tools_of(member, depth + 1)
 
 
-_CHECKS: Mapping[type, Callable[[Any, CheckedAnswer], Judged]] = {
+_CHECKS: Mapping[type, Callable[[Any, CheckedAnswer], CheckFinding]] = {
     EqualsCheck: _equals,
     ContainsCheck: _contains,
     StartsWithCheck: _starts_with,
@@ -646,7 +650,7 @@ def _pattern_problems(check: RegexCheck) -> Iterable[CheckProblem]:
 
 def _schema_problems(check: JsonSchemaCheck) -> Iterable[CheckProblem]:
     try:
-        validator(msgspec.json.encode(check.schema))
+        validator(check.schema_json)
     except MissingExtra as problem:
         yield CheckProblem("type", problem.message, problem.hint)
     except ValueError as problem:

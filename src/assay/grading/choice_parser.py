@@ -265,7 +265,7 @@ def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
-    # Two choices with the same words cannot be told apart by them.
+    # Two choices with the same words cannot be distinguished by them.
     return {key: found[0] for key, found in values.items() if len(found) == 1}
 
 

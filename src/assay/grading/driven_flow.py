@@ -50,8 +50,19 @@ class DrivenFlow:
         except GradingFailure as failure:
             self.requests, self.failure = (), failure
         else:
-            # A call that fails for good must not end the record: what other graders and checks say was paid for.
-            self.requests = tuple(msgspec.structs.replace(one, call_id=self._call_id(one), may_fail=True) for one in self._last)
+            self.requests = tuple(map(self._own, self._last))
+
+    @property
+    def asks_candidate(self) -> bool:
+        """Return whether it wants the candidate to take a further step."""
+        return bool(self.requests) and self.requests[0].stage == "candidate"
+
+    def _own(self, request: ModelRequest) -> ModelRequest:
+        """Return a call to a judge or a custom grader as this grader makes it; steps of the candidate are those of the record."""
+        if request.stage == "candidate":
+            return request
+        # A call that fails for good must not end the record: what other graders and checks say was paid for.
+        return msgspec.structs.replace(request, call_id=self._call_id(request), may_fail=True)
 
     def _call_id(self, request: ModelRequest) -> str:
         if not self._name:

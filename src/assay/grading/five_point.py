@@ -9,6 +9,7 @@ from assay.grading.candidate import candidate_ask, context_text, criterion_text,
 from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, ReplySpec, criterion_spec
 from assay.grading.panel import ask_judges, judged_grade, proposed_label
 from assay.grading.templates import load_template
+from assay.grading.tool_call import answer_with_calls
 from assay.grading.verdict import FIVE_POINT
 
 TEMPLATE = "judge_1_5/1"
@@ -21,7 +22,7 @@ def grade_five_point(assignment: GradingAssignment) -> Flow:
     case, pass_score = assignment.case, assignment.settings.case_pass_score
     (reply,) = yield (candidate_ask(assignment),)
     questions = tuple(_question(case, criterion) for criterion in assignment.criteria)
-    answer = CandidateAnswer(reply.text, case.record_sha256)
+    answer = CandidateAnswer(answer_with_calls(reply), case.record_sha256)
     results = yield from ask_judges(questions, assignment.settings, answer=answer)
     # Every criterion has to pass: a mean would let a very clear answer make up for a wrong one.
     passed = all(result.value >= pass_score for result in results)

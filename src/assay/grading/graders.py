@@ -1,17 +1,22 @@
 """Several graders of one answer: the candidate is asked once, their judges side by side, and one of them decides."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import msgspec
 
 from assay.core.case import Case
 from assay.core.graders import GraderPlan
+from assay.core.model_call import ModelRequest, Reply
 from assay.core.outcome import Flow, Grade, GraderResult
 from assay.grading.assignment import GradingSettings
+from assay.grading.check_grader import joined
 from assay.grading.driven_flow import DrivenFlow
 from assay.grading.judge_call import escape_call_id
 from assay.grading.judge_prompt import NOT_ASSESSED_CODE
+from assay.grading.methods import kind_in_run
 
+_FOLLOWING = ("turn", "tool_call", "judged_tool_call")
+"""Methods that ask the candidate again after its tool calls."""
 StartFlow = Callable[[Case, GradingSettings], Flow]
 
 
@@ -46,23 +51,30 @@ def grade_by_all(case: Case, settings: GradingSettings, *, start: StartFlow) -> 
 
     Raises the failure of the primary grader, with the results of the others; theirs are results without a score.
     """
+    following = _following(case, settings)
     flows: list[DrivenFlow] = []
-    for grader in settings.graders:
+    for number, grader in enumerate(settings.graders):
+        own = settings_for(grader, settings)
+        if following and number in following[1:]:
+            # One grader follows the candidate; for the others its answer, with all of its calls, is given.
+            own = msgspec.structs.replace(own, has_answers=True)
         name = "" if grader.is_primary else escape_call_id(grader.name)
-        own = start(case, settings_for(grader, settings))
-        flows.append(DrivenFlow(own, name=name, takes_failed_replies=grader.kind != "plugin"))
+        flows.append(DrivenFlow(start(case, own), name=name, takes_failed_replies=grader.kind != "plugin"))
     first = [flow.begin() for flow in flows]
     primary = next(flow for grader, flow in zip(settings.graders, flows, strict=True) if grader.is_primary)
-    asked = [request for request in first if request is not None]
     if primary.failure is not None:
         # Before the candidate is asked: an answer that cannot get a grade would be paid for in vain.
         raise primary.failure
-    wants_calls = any(request.takes_tool_calls for request in asked)
-    request = msgspec.structs.replace(asked[0], takes_tool_calls=True) if wants_calls else asked[0]
-    replies = yield (request,)
+    follower = flows[following[0]] if following else None
+    request = first[flows.index(follower or primary)]
+    assert request is not None, "a flow without a failure has a request"
+    wants_calls = any(one.takes_tool_calls for one in first if one is not None)
+    (answer,) = yield (msgspec.structs.replace(request, takes_tool_calls=True) if wants_calls else request,)
+    if follower is not None:
+        answer = yield from _follow(follower, answer)
     for flow in flows:
-        if flow.failure is None:
-            flow.send(replies)
+        if flow.failure is None and flow is not follower:
+            flow.send((answer,))
     while pending := [flow for flow in flows if flow.requests]:
         replies = yield tuple(request for flow in pending for request in flow.requests)
         start_at = 0
@@ -71,6 +83,23 @@ def grade_by_all(case: Case, settings: GradingSettings, *, start: StartFlow) -> 
             flow.send(replies[start_at:end])
             start_at = end
     return _decided(settings.graders, flows, primary)
+
+
+def _following(case: Case, settings: GradingSettings) -> list[int]:
+    """List the graders that follow the candidate from tool call to tool call, the primary one first."""
+    numbers = sorted(range(len(settings.graders)), key=lambda number: not settings.graders[number].is_primary)
+    return [number for number in numbers if kind_in_run(case, settings_for(settings.graders[number], settings)) in _FOLLOWING]
+
+
+def _follow(follower: DrivenFlow, answer: Reply) -> Generator[tuple[ModelRequest, ...], tuple[Reply, ...], Reply]:
+    """Drive a grader to its end, with the steps of the candidate that it asks for, and return what the candidate did in all."""
+    follower.send((answer,))
+    while follower.requests:
+        replies = yield follower.requests
+        if follower.asks_candidate:
+            answer = joined(answer, replies[0])
+        follower.send(replies)
+    return answer
 
 
 def _decided(graders: Sequence[GraderPlan], flows: Sequence[DrivenFlow], primary: DrivenFlow) -> Grade:

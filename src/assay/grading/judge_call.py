@@ -197,7 +197,7 @@ class JudgeCall:
 def judge_messages(question: JudgeQuestion, answer: CandidateAnswer, *, call_id: str) -> tuple[Message, Message]:
     """Build the judge's prompt; each foreign text is in a block between marks that the text cannot contain."""
     blocks = {**question.blocks, "answer": answer.text}
-    # An answer may contain instructions to the judge. It can be told apart from ours only if it cannot write the end of its block.
+    # An answer may contain instructions to the judge. They stay recognizable because it cannot write the end of its block.
     mark = _mark(answer, call_id, texts=tuple(blocks.values()))
     if question.prompt is not None:
         return _custom_messages(question.prompt, blocks, template=load_template(question.template_id), mark=mark)

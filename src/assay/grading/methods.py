@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+from assay.core.call_rules import CallRules
 from assay.core.case import Case
 from assay.core.checks import RECORD_CHECKS
 from assay.core.open_fields import grading_fields
 from assay.core.outcome import GradingFailure
 from assay.core.plan import PluginPlan
-from assay.grading import check_grader, five_point, judge_prompt, mcq, pairwise, plugin_grader, reference, rubric
+from assay.grading import check_grader, five_point, judge_prompt, mcq, pairwise, plugin_grader, reference, rubric, trajectory
 from assay.grading.assignment import NO_ATTACHMENTS, GradingAssignment, GradingMethod, GradingSettings, MethodKind, kind_of
 from assay.grading.policies import custom_policy_of, resolve_policy
 
@@ -16,8 +17,9 @@ GRADING_METHODS: dict[MethodKind, GradingMethod] = {
     "rubric": rubric.METHOD,
     "reference": reference.METHOD,
     "mcq": mcq.METHOD,
-    "turn": reference.TURN_TEXT,
-    "tool_call": reference.TURN_TOOL_CALL,
+    "turn": trajectory.TURN_TEXT,
+    "tool_call": trajectory.TURN_TOOL_CALL,
+    "judged_tool_call": trajectory.JUDGED_TOOL_CALL,
     "pairwise": pairwise.METHOD,
     "plugin": plugin_grader.METHOD,
     "checks": check_grader.METHOD,
@@ -43,12 +45,17 @@ def kind_in_run(case: Case, settings: GradingSettings) -> MethodKind | None:
         return settings.method
     if settings.grader is not None:
         return "plugin"
-    kind = kind_of(case)
+    kind = kind_with_rules(kind_of(case), settings.tool_calls)
     if not check_grader.has_checks(case, settings):
         return kind
     # A record with checks of its own and nothing that a judge could compare an answer with costs no call to a judge.
     is_checked_only = bool(case.metadata.get(RECORD_CHECKS)) and not settings.criteria and not has_basis(case)
     return kind_with_checks(kind, has_judges=bool(settings.judges), is_checked_only=is_checked_only)
+
+
+def kind_with_rules(kind: MethodKind | None, rules: CallRules) -> MethodKind | None:
+    """Return the method for a case in a run with these rules of comparing calls."""
+    return "judged_tool_call" if kind == "tool_call" and rules.asks_judges else kind
 
 
 def kind_with_checks(kind: MethodKind | None, *, has_judges: bool, is_checked_only: bool) -> MethodKind | None:

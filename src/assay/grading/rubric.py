@@ -12,6 +12,7 @@ from assay.grading.candidate import candidate_ask, context_text, criteria_text, 
 from assay.grading.judge_call import CandidateAnswer, JudgeQuestion, ReplySpec, RubricPart, criterion_spec, empty_result
 from assay.grading.panel import PanelResult, ask_judges, judged_grade, proposed_label
 from assay.grading.policies import JudgeStyle
+from assay.grading.tool_call import answer_with_calls
 from assay.grading.verdict import CRITERION
 
 ONE_CALL = "rubric"
@@ -31,7 +32,9 @@ def grade_rubric(assignment: GradingAssignment) -> Flow:
     if not scoring_weights(_weights(case), settings.profile):
         raise GradingFailure(WITHOUT_POINTS, "no criterion has a positive weight, so there is no score to reach")
     (reply,) = yield (candidate_ask(assignment),)
-    results = yield from ask_judges(_questions(assignment), settings, answer=CandidateAnswer(reply.text, case.record_sha256))
+    results = yield from ask_judges(
+        _questions(assignment), settings, answer=CandidateAnswer(answer_with_calls(reply), case.record_sha256)
+    )
     return _grade(assignment, reply.text, results=results)
 
 

@@ -41,6 +41,7 @@ TEMPLATE_IDS = (
     "judge_exam/1",
     "judge_pairwise/1",
     "judge_pairwise/2",
+    "judge_value/1",
     JUDGE_PROMPT,
     ASK_AGAIN,
     CONFIDENCE,

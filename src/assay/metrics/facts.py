@@ -10,6 +10,8 @@ import msgspec
 
 from assay.core.artifact_lines import CheckResultLine, GraderResultLine
 from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
+from assay.core.tools import ToolCallResults
+from assay.metrics.tool_calls import ToolCallCounter
 
 STATUSES = ("evaluated", "invalid_record", "timeout", "evaluation_error", "cancelled", "skipped")
 """Record statuses as artifacts name them."""
@@ -74,6 +76,8 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """The same for all answers to one record; empty for a record of its own."""
     is_repeated: bool = False
     """It is one of several answers to the record."""
+    tool_calls: ToolCallResults | None = None
+    """Where tool calls were compared."""
     checks: tuple[CheckResultLine, ...] = ()
     """Results of its checks."""
     graders: tuple[GraderResultLine, ...] = ()
@@ -145,6 +149,7 @@ class RecordColumns:
         self.flags: Counter[str] = Counter()
         self.members: dict[str, dict[Value, array[int]]] = {}
         """Row numbers by slice and value; None is the slice of those without a value."""
+        self.tool_calls = ToolCallCounter()
         self.checks = ResultColumns()
         self.graders = ResultColumns()
         self.grader_scores = ResultColumns()
@@ -187,6 +192,8 @@ class RecordColumns:
         for number, each in enumerate(facts, row):
             if each.flags:
                 self.flags.update(each.flags)
+            if each.tool_calls is not None:
+                self.tool_calls.add(each.tool_calls)
             # Slices hold row numbers, so that a record with ten tags costs 40 bytes and not ten copies.
             for name, values in each.slices.items():
                 self._join(name, values, row=number)

@@ -73,6 +73,7 @@ def summarize(
     return Summary(
         **asdict(metrics),
         assay_version=__version__,
+        tool_calls=columns.tool_calls.summary() if columns.tool_calls.records else msgspec.UNSET,
         repeats=summarize_repeats(tables.samples(repeat)) if repeat > 1 else msgspec.UNSET,
         flags=dict(sorted(columns.flags.items())),
     )

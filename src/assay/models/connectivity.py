@@ -168,7 +168,7 @@ def _reply_problem(endpoint: Endpoint, reply: HttpReply) -> tuple[str, str]:
 
 
 def _refuses_key(endpoint: Endpoint, reply: HttpReply) -> bool:
-    """Tell whether the words of a status 400 are about the key, as those of Google and xAI are."""
+    """Return whether the words of a status 400 are about the key, as those of Google and xAI are."""
     if reply.status != 400:
         return False
     body = decode_error(reply.body)

@@ -129,12 +129,10 @@ def _stray_key_problems(provider: ProviderPlan) -> list[str]:
     owners = {name: kind for kind, row in reversed(PROVIDERS.items()) if row.vendor for name in row.vendor.key_variables()}
     if not hosts:
         return []
-    in_headers = (name for value in provider.headers.values() for name in _header_variables(value))
-    used = dict.fromkeys((_key_variable(provider), *in_headers, *template_variables(provider)))
     right = {name for vendor in hosts.values() for name in vendor.key_variables()}
     return [
         f"{name} is the key of {owners[name]}, and {host} is the host of {next(iter(hosts))}; name another variable"
-        for name in used
+        for name in key_variables(provider)
         if name in owners and name not in right
     ]
 
@@ -222,6 +220,12 @@ def _header_secrets(provider: ProviderPlan, environ: Mapping[str, str]) -> tuple
 def template_variables(provider: ProviderPlan) -> tuple[str, ...]:
     """List the environment variables in the address and the body of an HTTP endpoint."""
     return variables_in([provider.base_url, provider.body]) if PROVIDERS[provider.kind].is_described else ()
+
+
+def key_variables(provider: ProviderPlan) -> tuple[str, ...]:
+    """List the environment variables that may hold keys in a provider's requests."""
+    in_headers = (name for value in provider.headers.values() for name in _header_variables(value))
+    return tuple(dict.fromkeys(filter(None, (_key_variable(provider), *in_headers, *template_variables(provider)))))
 
 
 def _url_problems(provider: ProviderPlan, url: str) -> list[str]:

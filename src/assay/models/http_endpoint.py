@@ -106,7 +106,7 @@ class EndpointModel:
         reply = reply_of(answer, result, {})
         return msgspec.structs.replace(reply, steps=read.steps) if read.steps else reply
 
-    def prepare(self, ask: ModelRequest, messages: Sequence[Message] | None = None, *, session: Any = "") -> PreparedRequest:
+    def prepare(self, ask: ModelRequest, messages: Sequence[Message] | None = None, *, session: object = "") -> PreparedRequest:
         """Build the request for a turn, by default for all messages; raises ModelFailure when the record lacks a value."""
         values = self._values(ask, messages if messages is not None else ask.messages, session)
         url = fill_text(self._provider.base_url, values, self._environ, quote=lambda text: quote(text, safe=""))
@@ -190,7 +190,7 @@ class EndpointModel:
             )
         return [ask.messages]
 
-    def _values(self, ask: ModelRequest, messages: Sequence[Message], session: Any) -> Callable[[str], Any]:
+    def _values(self, ask: ModelRequest, messages: Sequence[Message], session: object) -> Callable[[str], Any]:
         def value(slot: str) -> Any:
             match slot:
                 case "prompt":

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar, get_args
 import msgspec
 
 from assay.core.canonical import RequestMembers
-from assay.core.model_call import Adjustment, ModelFailure, ModelRequest
+from assay.core.model_call import OMITTED, Adjustment, ModelFailure, ModelRequest
 from assay.core.settings import ModelParameters
 from assay.models.rejections import (
     MAX_TOKENS,
@@ -28,7 +28,6 @@ from assay.models.rejections import (
 
 __all__ = [
     "MAX_TOKENS",
-    "OMITTED",
     "REPLY_FORMAT",
     "SYSTEM",
     "THINKING",
@@ -45,7 +44,6 @@ REPLY_FORMATS: tuple[ReplyFormat, ...] = get_args(ReplyFormat)
 SystemRole = Literal["system", "developer", "user"]
 """How instructions are sent; `user` puts them before the first question."""
 
-OMITTED = "omitted"
 UNBOUNDED = 1_000_000
 """Output limit for an API that requires one: above every known model's maximum, which its rejection then states."""
 
@@ -117,7 +115,7 @@ class Negotiator:
         self.sent = self._build_sent()
 
     def _is_further(self, adjustment: Adjustment, known: Adjustment) -> bool:
-        """Tell whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
+        """Return whether an adjustment goes further than a known one: other workers learn too, and notes are not in order."""
         for parameter, choices in ((SYSTEM, self._dialect.roles), (REPLY_FORMAT, self._dialect.formats)):
             if adjustment.parameter == parameter and {adjustment.value, known.value} <= set(choices):
                 return choices.index(adjustment.value) > choices.index(known.value)
@@ -176,7 +174,7 @@ class Negotiator:
         return named
 
     def _is_current(self, parameter: str, sent: SentParameters) -> bool:
-        """Tell whether requests still have this parameter as the rejected one had it."""
+        """Return whether requests still have this parameter as the rejected one had it."""
         if parameter == SYSTEM:
             return sent.role == self.sent.role
         if parameter == REPLY_FORMAT:

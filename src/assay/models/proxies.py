@@ -16,7 +16,7 @@ def proxy_of(target: SplitResult, environ: Mapping[str, str]) -> str:
     """Return the address of the proxy for a host; empty when it is reached directly."""
     excluded = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     port = target.port or (443 if target.scheme == "https" else 80)
-    # Exceptions come first, as everywhere: a host inside must not be told to the proxy.
+    # Exceptions come first, as everywhere: the proxy must not learn the name of an internal host.
     if any(_covers(entry, target.hostname or "", port) for entry in re.split(r"[,\s]+", excluded)):
         return ""
     return _proxy(f"{target.scheme}_proxy", environ) or _proxy("all_proxy", environ)

@@ -5,16 +5,26 @@ from typing import Any
 
 import msgspec
 
-from assay.core.canonical import JsonObject
+from assay.core.canonical import JsonObject, RequestMembers
 from assay.core.http_template import METADATA, OMITTED, slots_in
 from assay.core.model_call import ModelFailure, ModelRequest
 from assay.core.plan import ProviderPlan
+from assay.core.provider import PROVIDERS
 from assay.models.failures import shorten
 
 
 def slots_of(provider: ProviderPlan) -> tuple[str, ...]:
     """List the slots in the requests of an endpoint."""
     return slots_in([provider.base_url, provider.body or {}, list(provider.headers.values())])
+
+
+def sent_members(provider: ProviderPlan) -> tuple[str, ...]:
+    """List the members of records, as reports call them, that the requests of an endpoint contain and those of models do not."""
+    used = {slot.partition(".")[0] for slot in slots_of(provider)} if PROVIDERS[provider.kind].is_described else set()
+    return tuple(member for slot, member in _MEMBERS.items() if slot in used)
+
+
+_MEMBERS = {METADATA: "metadata", "attachments": "attachments[].kind"}
 
 
 def record_values(provider: ProviderPlan) -> Callable[[ModelRequest], object] | None:
@@ -39,7 +49,7 @@ def record_values(provider: ProviderPlan) -> Callable[[ModelRequest], object] | 
     return values
 
 
-def attachment_values(ask: ModelRequest) -> list[JsonObject]:
+def attachment_values(ask: ModelRequest) -> list[RequestMembers]:
     """Return the attachments with their texts."""
     return [msgspec.structs.asdict(one) for one in (ask.record.attachments if ask.record else ())]
 

@@ -47,7 +47,8 @@ _REJECTED = re.compile(
     r"|extra (?:inputs|fields)|extraneous|additional propert|unavailable"
     r"|can ?not (?:both )?be|can['\u2019]t be|may not be|may only be"
     r"|(?:cannot|can['\u2019]t|must not|do not|don['\u2019]t) (?:set|send|use|pass|specify|include|provide|change|customi[sz]e)"
-    r"|must (?:not )?be (?:set to|omitted|unset|left|removed|absent|empty|null)"
+    r"|must be (?:set to|omitted|unset|left|removed|absent|empty|null)"
+    r"|must not be (?:set|sent|used|given|specified|present|provided)"
     r"|\b(?:remove|removed|omit|disabled|disallowed|forbidden)\b"
     r"|has no effect|incompatible|mutually exclusive|can ?not both|only one of|\bfixed (?:at|to)\b"
     r"|does not match any of the expected|不支持|非法"
@@ -148,11 +149,11 @@ class RejectionError(msgspec.Struct, frozen=True):
     codes: frozenset[str] = frozenset()
 
     def mentions(self, name: str) -> bool:
-        """Tell whether the messages contain a parameter's name, in any of its spellings."""
+        """Return whether the messages contain a parameter's name, in any of its spellings."""
         return re.search(_spelled(name), self.text, re.IGNORECASE) is not None
 
     def recommends(self, name: str) -> bool:
-        """Tell whether the messages say to use a parameter of this name."""
+        """Return whether the messages say to use a parameter of this name."""
         return re.search(_INSTEAD + _spelled(name), self.text, re.IGNORECASE) is not None
 
 
@@ -216,14 +217,14 @@ def _rejected(error: RejectionError, request: RejectedRequest) -> list[str]:
 
 
 def _is_in_fields(pattern: "_NamePattern", fields: Sequence[str], sent: str | None) -> bool:
-    """Tell whether structured members name a parameter."""
+    """Return whether structured members name a parameter."""
     return any(_last(field) == _last(sent or "") or pattern.search(field) for field in fields)
 
 
 def _is_rejected(
     name: str, error: RejectionError, request: RejectedRequest, pattern: "_NamePattern", *, is_rejecting: bool
 ) -> bool:
-    """Tell a rejection from a value that the user must correct."""
+    """Return whether an error is a rejection, not a value that the user must correct."""
     if name == MAX_TOKENS:
         is_limited = _LIMITED.search(error.text) is not None and not _TOO_LOW.search(error.text)
         return is_limited or (is_rejecting and not _OUT_OF_RANGE.search(error.text))
@@ -247,11 +248,11 @@ class _NamePattern(msgspec.Struct, frozen=True):
         return found or (re.search(self.words, text, re.IGNORECASE) if self.words else None)
 
     def is_exact(self, match: re.Match[str]) -> bool:
-        """Tell whether a match is one of the names."""
+        """Return whether a match is one of the names."""
         return match.re.pattern == self.exact
 
     def is_name_in(self, text: str) -> bool:
-        """Tell whether a name stands as one: in quotation marks, before a colon or an equals sign, or after `parameter`."""
+        """Return whether a name stands as one: in quotation marks, before a colon or an equals sign, or after `parameter`."""
         return (
             bool(self.exact)
             and re.search(rf"{_BEFORE_NAME}(?:{self.exact})|(?:{self.exact}) ?[:=]", text, re.IGNORECASE) is not None

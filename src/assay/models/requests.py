@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from assay.core.canonical import JsonObject, RequestMembers
+from assay.core.canonical import RequestMembers
 from assay.core.case import Message
 from assay.core.model_call import ModelRequest
 from assay.core.plan import ModelPlan, ProviderPlan
@@ -64,13 +64,13 @@ def _chat_message(message: Message, names: ToolNames | None) -> object:
     return {"role": message.role, "content": message.content or None, "tool_calls": calls, **(message.native or {})}
 
 
-def chat_tools(tools: Sequence[ToolDefinition], names: ToolNames) -> JsonObject:
+def chat_tools(tools: Sequence[ToolDefinition], names: ToolNames) -> RequestMembers:
     """Build the member that offers tools in the format of chat completions."""
     functions = [{"name": names.sent(tool.name), "description": tool.description, "parameters": schema_of(tool)} for tool in tools]
     return {"tools": [{"type": "function", "function": function} for function in functions]}
 
 
-def schema_of(tool: ToolDefinition) -> JsonObject:
+def schema_of(tool: ToolDefinition) -> RequestMembers:
     """Return the JSON Schema of a tool's input; providers refuse one that is not of an object."""
     return tool.parameters if tool.parameters.get("type") == "object" else {"type": "object", "properties": {}, **tool.parameters}
 
@@ -92,7 +92,7 @@ def request_addressing(
     # Everything that is the same for all requests to a model is hashed once, and the state copied.
     described, record_of = _endpoint(provider)
     prefix = hashlib.sha256(_encode_key((*route, *_hosts(provider, environ), *described)))
-    schema: JsonObject | None = None
+    schema: RequestMembers | None = None
     encoded = _encode_key(schema)
 
     def address(ask: ModelRequest) -> str:

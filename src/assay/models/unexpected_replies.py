@@ -44,7 +44,7 @@ class UnexpectedReply(msgspec.Struct, frozen=True):
 
 
 def is_page(body: bytes) -> bool:
-    """Tell whether a body is a page of HTML."""
+    """Return whether a body is a page of HTML."""
     start = body[:2000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     return start[:1] == b"<" and (b"<html" in start or start.startswith(b"<!doctype html"))
 
@@ -106,7 +106,7 @@ def other_format(body: bytes, endpoint: Endpoint) -> UnexpectedReply | None:
 
 
 def path_hint(endpoint: Endpoint) -> str:
-    """Say what may be wrong with the address."""
+    """Describe what may be wrong with the address."""
     path = urlsplit(endpoint.url).path
     row = PROVIDERS[endpoint.kind]
     if row.is_described:

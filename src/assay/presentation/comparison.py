@@ -99,7 +99,7 @@ def group_comparison_sections(found: api.GroupComparison, *, commands: Sequence[
 def pair_table(found: api.GroupComparison, links: RecordLinks = NO_LINKS) -> Table:
     """Return a row for each pair of runs: both pass rates, the difference, its p value for all pairs together, and the result."""
     names = [(pair.comparison.before, pair.comparison.after) for pair in found.pairs]
-    # The same candidate in two groups is told apart by its runs.
+    # The same candidate in two groups is distinguished by its runs.
     is_by_run = any(before.candidate == after.candidate for before, after in names)
     columns = (
         Column("before", is_name=True, limit=ID_LIMIT),

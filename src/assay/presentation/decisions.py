@@ -293,7 +293,7 @@ def _record(line: PredictionLine) -> RecordCheck:
 
 
 def _shown_by(line: PredictionLine) -> tuple[str, ...]:
-    """Behind `assay show RUN`; an id that looks like an option goes last."""
+    """Return the arguments of `assay show RUN`; an id that looks like an option goes last."""
     # As `assay show` would otherwise read the id as an option.
     sample = ("--sample", str(line.sample)) if line.sample is not msgspec.UNSET else ()
     return (*sample, "--", line.record_id) if line.record_id.startswith("-") else (line.record_id, *sample)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assay import api
-from assay.presentation.sections import Badge, Cell, CheckLine, Column, Fact, FindingLine, Section, Table, TextBlock
+from assay.presentation.sections import Badge, Cell, CheckedItem, Column, Fact, FindingLine, Section, Table, TextBlock
 from assay.presentation.words import counted
 
 _MARKS = {"ok": Badge("ok", "good"), "note": Badge("-", "quiet"), "problem": Badge("FIX", "bad")}
@@ -18,7 +18,7 @@ def doctor_sections(checks: Sequence[api.DoctorCheck]) -> list[Section]:
         Section(
             heading=(Cell(area),),
             checks=tuple(
-                CheckLine(mark=_MARKS[check.standing], name=check.name, text=check.says, hint=check.hint)
+                CheckedItem(mark=_MARKS[check.standing], name=check.name, text=check.says, hint=check.hint)
                 for check in checks
                 if check.area == area
             ),
@@ -44,7 +44,7 @@ def probe_sections(probes: Sequence[api.ModelProbe]) -> list[Section]:
 
 def _probe(probe: api.ModelProbe) -> Iterator[Section]:
     checks = tuple(
-        CheckLine(mark=_MARKS[check.standing], name=check.subject, text=check.says, hint=check.hint) for check in probe.checks
+        CheckedItem(mark=_MARKS[check.standing], name=check.subject, text=check.says, hint=check.hint) for check in probe.checks
     )
     yield Section(heading=(Cell(probe.name), Cell(probe.role, tone="quiet")), checks=checks)
     if probe.exchange is not None:

@@ -54,8 +54,7 @@ def _cell(line: PredictionLine | None, text_limit: int) -> Cell:
     if line is None:
         return Cell(UNKNOWN)
     found = result_cell(line)
-    answer = cut(one_line(line.model_response or ""), text_limit)
-    return Cell(" · ".join(filter(None, (result_text(line), answer))), tone=found.tone)
+    return Cell(result_text(line), tone=found.tone, detail=cut(one_line(line.model_response or ""), text_limit))
 
 
 def result_text(line: PredictionLine) -> str:
@@ -81,6 +80,7 @@ def matrix_document(row: api.MatrixRow, columns: Sequence[api.MatrixColumn]) -> 
             "answer": line.model_response,
             "justification": line.justification,
             "error_code": line.error_code,
+            **({"checks": {check.name: check.passed for check in line.checks}} if line.checks else {}),
         }
         for column, line in zip(columns, row.cells, strict=True)
         if line is not None

@@ -25,6 +25,7 @@ from assay.core.summary import (
     ScoreCount,
     Summary,
     TokenAmounts,
+    ToolCallSummary,
     TruncationSummary,
     VarianceParts,
 )
@@ -283,6 +284,8 @@ def _grades(summary: Summary) -> Iterator[Fact]:
         yield Fact("mean score", f"{metric_text(summary.score_mean_metric)} · mixed scales, normalized to 0-1{ends}")
     if summary.truncated is not None and summary.truncated.n:
         yield Fact("truncated", truncation_text(summary.truncated, scale=summary.scale))
+    if summary.tool_calls is not msgspec.UNSET:
+        yield Fact("tool calls", tool_calls_text(summary.tool_calls))
     for scale, levels in summary.score_distribution.items():
         yield from _distribution(f"scores {scale}" if len(summary.score_distribution) > 1 else "scores", levels)
 
@@ -301,6 +304,21 @@ def _level_name(level: ScoreCount) -> str:
         return level_name(level.score)
     low, high = ((None if end is msgspec.UNSET else end) for end in (level.start, level.end))
     return f"{decimal(low)}-{decimal(high)}"
+
+
+def tool_calls_text(calls: ToolCallSummary) -> str:
+    """Return `143 of 282 correct (50.7 %) · 12 wrong arguments · 90 not made · 3 extra`."""
+    wrong = calls.name_correct - calls.arguments_correct
+    not_made = calls.scored - calls.name_correct
+    counts = ((wrong, "wrong arguments"), (not_made, "not made"), (calls.made - calls.name_correct, "not expected"))
+    parts = [
+        f"{calls.arguments_correct:,} of {calls.scored:,} correct ({rate(calls.correct_rate)})" if calls.scored else "none expected"
+    ]
+    parts += [f"{count:,} {name}" for count, name in counts if count]
+    if calls.unknown:
+        bounds = calls.correct_rate_bounds
+        parts.append(f"{calls.unknown:,} unknown ({rate(bounds.worst)} to {rate(bounds.best)})")
+    return " · ".join(parts)
 
 
 def truncation_text(truncated: TruncationSummary, *, scale: str | None) -> str:

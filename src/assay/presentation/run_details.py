@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 
 import msgspec
 
@@ -21,6 +22,7 @@ from assay.core.summary import (
     RepeatSummary,
     ScoreCount,
     Summary,
+    ToolCallSummary,
     TruncationSummary,
 )
 from assay.presentation import words
@@ -33,7 +35,16 @@ from assay.presentation.charts import (
     ReferenceLine,
     ScoreLevel,
 )
-from assay.presentation.run import MeanKind, panel_facts, profile_text, ranking_facts, repeat_facts, shared_mean, truncation_text
+from assay.presentation.run import (
+    MeanKind,
+    panel_facts,
+    profile_text,
+    ranking_facts,
+    repeat_facts,
+    shared_mean,
+    tool_calls_text,
+    truncation_text,
+)
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import (
     NO_LINKS,
@@ -131,6 +142,8 @@ def key_metrics(view: RunReport) -> Iterator[KeyMetric]:
         yield _score_key(view, summary)
         if summary.truncated is not None and summary.truncated.n:
             yield _truncated_key(summary.truncated, scale=summary.scale)
+        if summary.tool_calls is not msgspec.UNSET:
+            yield _tool_calls_key(summary.tool_calls)
     yield _cost_key(summary.cost_usd)
     whole = summary.latency_ms.end_to_end
     yield KeyMetric(
@@ -164,6 +177,15 @@ def _score_key(view: RunReport, summary: Summary) -> KeyMetric:
     note = f"{known} · 95 % interval {words.interval_text(ends)}" if ends or is_profile else known
     label = mean.title if is_profile else mean.title.capitalize()
     return KeyMetric(label=label, figure=figure, note=note, bar=figure.bar)
+
+
+def _tool_calls_key(calls: ToolCallSummary) -> KeyMetric:
+    figure = DisplayValue(
+        words.shown(rate(calls.correct_rate)),
+        "Share of the expected tool calls that were made with the right arguments.",
+        f"n {calls.scored:,}",
+    )
+    return KeyMetric(label="Tool calls", figure=figure, note=tool_calls_text(calls))
 
 
 def _truncated_key(truncated: TruncationSummary, *, scale: str | None) -> KeyMetric:
@@ -326,6 +348,27 @@ def setting_facts(plan: Plan) -> Iterator[Fact]:
         if value is not None:
             yield Fact(label, str(value))
     yield Fact("passing score", f"{plan.case_pass_score} on 1-5, {plain_number(plan.pass_threshold)} on 0-1")
+
+
+_PATHS = frozenset(("path", "folder", "reference", "responses_path", "cache_dir"))
+"""Members of a plan and of its sections that hold a path."""
+
+
+def plan_text(members: Mapping[str, object]) -> str:
+    """Format the plan in a manifest as JSON, with names of files in place of their paths, which are for no other machine."""
+    shown: dict[str, object] = {name: _file_name(name, value) for name, value in members.items()}
+    shown |= {section: _without_folders(members[section]) for section in ("datasets", "plugins") if section in members}
+    if isinstance(comparison := members.get("comparison"), dict):
+        shown["comparison"] = {**comparison, "runs": _without_folders(comparison.get("runs"))}
+    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+
+
+def _without_folders(parts: object) -> list[dict[str, object]]:
+    return [{name: _file_name(name, value) for name, value in part.items()} for part in parts] if isinstance(parts, list) else []
+
+
+def _file_name(name: str, value: object) -> object:
+    return PurePath(value).name if name in _PATHS and isinstance(value, str) else value
 
 
 def hash_facts(manifest: Manifest) -> Iterator[Fact]:

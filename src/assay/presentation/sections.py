@@ -122,11 +122,14 @@ class Cell(DisplayValue, frozen=True):
     is_code: bool = False
     names: tuple[str, ...] = ()
     """Ids that stand before the text."""
+    detail: str = ""
+    """Text that follows it, such as the answer after its result."""
 
     @property
     def full(self) -> str:
-        """Text with its interval: `83.3 % [43.6 %, 97.0 %]`."""
-        return f"{self.text} {self.interval}" if self.interval else self.text
+        """Text with its interval and its detail: `83.3 % [43.6 %, 97.0 %]`, `4 passed · The answer`."""
+        text = f"{self.text} {self.interval}" if self.interval else self.text
+        return " · ".join(filter(None, (text, self.detail)))
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +204,7 @@ class FindingLine(msgspec.Struct, frozen=True, kw_only=True):
     """Lines below it, such as the records that it is about."""
 
 
-class CheckLine(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedItem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was checked, with the result and what to do about it."""
 
     mark: Badge
@@ -218,7 +221,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Line above a report: a name, and the most important words about it."""
     findings: tuple[FindingLine, ...] = ()
     texts: tuple[TextBlock, ...] = ()
-    checks: tuple[CheckLine, ...] = ()
+    checks: tuple[CheckedItem, ...] = ()
     tables: tuple[Table, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()

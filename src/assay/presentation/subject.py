@@ -16,7 +16,7 @@ from assay.core.contract import file_stem
 from assay.core.gate_text import gate_texts
 from assay.core.graders import CategoryScale, GraderPlan
 from assay.core.manifest import BatchEntry, LimitOrigin, Manifest
-from assay.core.model_call import Adjustment
+from assay.core.model_call import OMITTED, Adjustment
 from assay.core.open_fields import Audience, add_counts
 from assay.core.plan import DatasetPlan, ImportPlan, ModelPlan, Plan
 from assay.core.provider import PROVIDERS
@@ -101,7 +101,7 @@ def _output_limit(plan: Plan, manifest: Manifest) -> Iterator[Words]:
 
 
 def _has_output_limit(plan: Plan) -> bool:
-    """Tell whether the candidate is a model that is called, rather than a script or a recording."""
+    """Return whether the candidate is a model that is called, rather than a script or a recording."""
     rows = [PROVIDERS[provider.kind] for provider in plan.providers if provider.name == plan.candidate.provider]
     is_called = plan.response_source == "sampled" and plan.comparison is None and plan.imported is None
     return is_called and any(row.has_parameters and not row.is_repeatable for row in rows)
@@ -118,10 +118,12 @@ def negotiated_words(manifest: Manifest) -> Iterator[Words]:
     candidate = manifest.candidate.name
     for model in manifest.negotiated:
         # Of several steps of one parameter the last one is what was sent.
-        steps = {one.parameter: _adjusted(one) for one in model.adjustments if one.is_loss or one.parameter in _FORMS}
-        shown = list(steps.values())
-        if model.model == candidate and model.output_limit_origin == "provider":
-            shown = [text for text in shown if not text.startswith("max_tokens ")]
+        steps = {one.parameter: one for one in model.adjustments if one.is_loss or one.parameter in _FORMS}
+        limit = steps.get("max_tokens")
+        if limit is not None and limit.value != OMITTED and model.model == candidate and model.output_limit_origin == "provider":
+            # Shown as `max output` already.
+            del steps["max_tokens"]
+        shown = [_adjusted(one) for one in steps.values()]
         if shown:
             yield "adjusted", (model.model, *dict.fromkeys(shown))
         for one in model.adjustments:
@@ -131,7 +133,7 @@ def negotiated_words(manifest: Manifest) -> Iterator[Words]:
 
 def _adjusted(adjustment: Adjustment) -> str:
     """Return `without temperature`, `max_tokens 64,000`, or `reply format json_object`."""
-    if adjustment.value == "omitted":
+    if adjustment.value == OMITTED:
         return f"without {adjustment.parameter}"
     value = f"{int(adjustment.value):,}" if adjustment.value.isdecimal() else adjustment.value
     return f"{_FORMS.get(adjustment.parameter, adjustment.parameter)} {value}"

@@ -166,7 +166,7 @@ class ReplyCache:
         Raises StoreUnavailable when earlier ones could not be written for another reason than a locked file.
         """
         # An empty reply is often a fault of the moment, which a cache would make permanent.
-        if not reply.text.strip():
+        if not reply.text.strip() and not reply.tool_calls:
             return True
         if not self._is_clean(_encode(reply)):
             return False

@@ -37,7 +37,7 @@ class RunStorage(Protocol):
         """List all names in the storage."""
 
     def is_file(self, name: str) -> bool:
-        """Tell whether the name is a readable file, and not a link."""
+        """Return whether the name is a readable file, and not a link."""
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """Read a file in pieces that fit in memory; raises StoreUnavailable."""
@@ -70,7 +70,7 @@ class LocalRunStorage:
             return {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
 
     def is_file(self, name: str) -> bool:
-        """Tell whether the name is a regular file."""
+        """Return whether the name is a regular file."""
         path = self.path / name
         # A link could point to content that changes after the run was sealed.
         return path.is_file() and not path.is_symlink()
@@ -81,7 +81,7 @@ class LocalRunStorage:
 
 
 def is_remote_address(text: str) -> bool:
-    """Tell whether the text is an address in an object store, such as s3://bucket/runs/nightly."""
+    """Return whether the text is an address in an object store, such as s3://bucket/runs/nightly."""
     return "://" in text and bool(_object_store().is_object_address(text))
 
 

@@ -54,6 +54,15 @@ def test_a_record_has_up_to_256_kb(size: int, errors: Found) -> None:
     assert errors_of(batch(json.dumps(value))) == errors
 
 
+@pytest.mark.parametrize(("size", "errors"), [(262_144, []), (262_145, [("record_too_large", "records[0]")])])
+def test_a_record_that_is_normalized_has_up_to_256_kb_after_it(size: int, errors: Found) -> None:
+    value = {"record_id": "r", "input": {"prompt": "p", "filler": ""}}
+    rest = len(json.dumps(value, separators=(",", ":")))
+    # The last letter takes three bytes in the file and two in NFC.
+    value["input"] = {"prompt": "p", "filler": "x" * (size - rest - 2) + "e\u0301"}
+    assert errors_of(batch(json.dumps(value, ensure_ascii=False))) == errors
+
+
 @pytest.mark.parametrize(
     "spelling",
     [GOOD.replace("good", "r").replace(":", ":" + " " * 3 * MB, 1), record("A" * 200_000).replace("A", "\\u0041")],

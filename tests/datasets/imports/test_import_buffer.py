@@ -12,7 +12,15 @@ def test_the_same_results_twice_count_once_and_a_repeated_test_twice() -> None:
     first, again = evaluated(once, {**once, "id": "two"}, name="first.json"), evaluated(once, name="again.json")
     report = brought(first, again)["report"]
     assert report["totals"] == {"read": 3, "emitted": 2, "invalid": 0, "skipped": 1}
-    assert report["remarks"][0]["reason"] == "the same result came before"
+    assert "the same result came before" in [remark["reason"] for remark in report["remarks"]]
+
+
+def test_one_question_with_other_metadata_is_the_same_question_and_keeps_all_answers() -> None:
+    once = judged(success=True, id="one")
+    other = {**once, "id": "two", "testCase": {**once["testCase"], "metadata": {"topic": "x"}}}
+    report = brought(evaluated(once, other), options=("-o", "out.json"))["report"]
+    assert (report["records"], report["candidates"]) == (1, {"echo": 2})
+    assert "the same question came before with other metadata, which is kept" in [remark["reason"] for remark in report["remarks"]]
 
 
 def test_parameters_that_differ_between_requests_are_nobodys() -> None:

@@ -50,10 +50,26 @@ def test_what_a_real_agent_said_and_did_becomes_a_conversation(name: str, turns:
     assert (report.outcome, report.counts.total_records) == ("accepted", turns)
 
 
-def test_files_without_conversations_are_refused_in_words() -> None:
-    result = assay("import", str(FIXTURES / "evals_samples.jsonl"), "--to", "conversation_v1", "-o", "talks.jsonl")
-    assert result.exit_code == 2
-    assert "these files hold none" in result.output
+def test_checks_are_in_the_metadata_of_every_contract_that_has_some() -> None:
+    asserted = "[{type: contains, value: y}, {type: pi, value: Z}]"
+    text = f"prompts: ['{{{{a}}}}']\ntests: [{{vars: {{a: x}}, metadata: {{checks: own}}, assert: {asserted}}}]"
+    Path("promptfooconfig.yaml").write_text(text)
+    checks = [{"type": "contains", "any": ["y"]}]
+    for contract in ("batch_v1", "legal_eval_v1"):
+        brought(Path("promptfooconfig.yaml").absolute(), options=("--to", contract, "-o", "out.json"))
+        found = json.loads(Path("out.json").read_text())
+        metadata = found["records"][0]["metadata"] if contract == "batch_v1" else found["metadata"]
+        assert (metadata["checks"], metadata["source_checks"]) == (checks, "own")
+        assert api.validate("out.json", contract).outcome == "accepted"
+
+
+def test_checks_stay_where_large_metadata_moves_away() -> None:
+    text = f"prompts: ['{{{{a}}}}']\ntests: [{{vars: {{a: {'x' * 9_000}}}, assert: [{{type: contains, value: {'y' * 3_000}}}]}}]"
+    Path("promptfooconfig.yaml").write_text(text)
+    brought(Path("promptfooconfig.yaml").absolute(), options=("-o", "out.json"))
+    [record] = json.loads(Path("out.json").read_text())["records"]
+    assert record["metadata"]["checks"] == [{"type": "contains", "any": ["y" * 3_000]}]
+    assert list(record["reference"]["source_metadata"]) == ["vars"]
 
 
 def test_open_questions_do_not_fit_legal_eval_v1_and_are_refused_one_by_one() -> None:

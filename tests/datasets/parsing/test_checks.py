@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from assay import validate
+from assay.core.issue import Finding, Guess
+from assay.datasets.parsing.checks import MAX_FILE_GUESSES, FindingList, HintWriter
 from assay.testing import example_dataset
 from tests.datasets.findings import RECORD_TEXT
 
@@ -44,3 +46,34 @@ def test_a_misspelt_member_of_the_document_is_named(contract: str, member: str) 
     document[f"{member}x"] = document.pop(member)
     hints = {issue.path: issue.hint for issue in validate(document, contract=contract).issues}
     assert hints[member] == f"is it written as '{member}x'?"
+
+
+def test_a_file_has_a_limited_number_of_guesses_at_names() -> None:
+    """A guess costs as much as the checks of a whole record, and a small file may hold a million names."""
+    hints = HintWriter()
+    given = [
+        hints.hint(Finding("unsupported_field", ("x",), "", "move it", guess=Guess(f"promt{number}", ("prompt",))))
+        for number in range(MAX_FILE_GUESSES + 5)
+    ]
+    assert given == ["did you mean 'prompt'?"] * MAX_FILE_GUESSES + ["move it"] * 5
+    # A name that was compared before costs nothing.
+    assert hints.hint(Finding("unsupported_field", ("x",), "", guess=Guess("promt7", ("prompt",)))) == "did you mean 'prompt'?"
+
+
+def test_a_file_with_many_misspelt_names_names_the_first_ones() -> None:
+    rows = "".join(f'{{"promt{number}": 1}}\n' for number in range(MAX_FILE_GUESSES + 500))
+    issues = [issue for issue in validate(rows.encode(), "legal_eval_v1").warnings if issue.code == "unsupported_field"]
+    guessed = [issue.hint == "did you mean 'prompt'?" for issue in issues]
+    assert all(guessed[:100])
+    assert not any(guessed[MAX_FILE_GUESSES:])
+
+
+def test_errors_that_are_only_counted_are_errors() -> None:
+    found = FindingList(lists_errors=False)
+    found.warn("unsupported_field", ("x",), "")
+    assert not found.has_errors
+    found.missing(("id",), members=("idd",), known=("id",))
+    found.wrong_type(("prompt",), "a string", 1)
+    assert found.has_errors
+    assert len(found) == 1
+    assert found.unlisted == {("missing_required_field", "error"): 1, ("invalid_field_type", "error"): 1}

@@ -25,3 +25,7 @@ def test_rows_in_memory_are_counted_from_1_and_one_without_values_is_empty() -> 
     table = ObjectTable([{"q": "Why?"}, {"q": None, "a": "  "}, {"a": "Because"}])
     assert list(table.columns) == ["q", "a"]
     assert [(row.number, dict(row.cells)) for row in table.rows()] == [(1, {"q": "Why?"}), (2, {}), (3, {"a": "Because"})]
+
+
+def test_a_header_of_one_repeated_name_takes_linear_time() -> None:
+    assert named_columns(["a"] * 200_000)[-1] == "a (200000)"

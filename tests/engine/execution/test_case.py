@@ -5,18 +5,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import api
 from assay.core.errors import StoreUnavailable
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt
-from assay.engine.execution.case import RunStopped, gather_attempts
+from assay.core.plan import Plan
+from assay.engine.execution.case import RunStopped, gather_attempts, run_case
 from assay.engine.execution.run import open_or_create, prepare, run_to_completion
-from assay.engine.execution.run_context import RunEnvironment
+from assay.engine.execution.run_context import RunEnvironment, open_run_context
 from assay.engine.planning.request import RunRequest
 from assay.engine.storage.run_paths import RunPaths
-from assay.store.ledger import CommitEntry
+from assay.store.ledger import ClaimLost, CommitEntry
 from tests.crash.job import write_job
 from tests.crash.provider import CountingProvider
 from tests.engine.execution.test_faults import BAD_KEY, DOWN, finished, good, states
@@ -74,6 +76,27 @@ def test_what_could_not_be_written_is_told_before_a_stop() -> None:
 
     with pytest.raises(StoreUnavailable):
         asyncio.run(side_by_side())
+
+
+def test_a_record_of_a_shard_that_was_taken_over_makes_no_further_call(tmp_path: Path) -> None:
+    folders = begun(tmp_path)
+
+    async def evaluated() -> None:
+        ledger = folders.open_ledger()
+        claim = ledger.claim(0, owner="this worker")
+        (opened, *_) = ledger.open_records(0)
+        ledger.claim(0, owner="another")
+        plan = msgspec.json.decode(ledger.run().plan, type=Plan)
+        async with open_run_context(ledger, plan, RunEnvironment(environ={}), stop=asyncio.Event()) as context:
+            await context.in_flight.reserve()
+            context.in_flight.add_shard([len(opened.case)])
+            # As after an append that the ledger refused, which another record of the shard has made.
+            context.ledger_writer.fenced.add(claim)
+            with pytest.raises(ClaimLost):
+                await run_case(opened, claim, context)
+            assert context.counters.calls == 0
+
+    asyncio.run(evaluated())
 
 
 class HoldingProvider(CountingProvider):

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,10 @@ import msgspec
 import pytest
 
 from assay import api
+from assay.core.model_call import Adjustment
 from assay.core.run_result import RunResult
+from assay.engine.records.parameters import save_adjustments
+from assay.store.sqlite import open_ledger
 from assay.testing import StubAnswer, StubProvider, StubReply, StubRequest
 from tests.engine.run_settings import mcq_row, write_golden, write_rows
 
@@ -204,6 +207,21 @@ def test_a_resumed_run_starts_with_what_was_learned(tmp_path: Path, monkeypatch:
         run_questions(tmp_path, "openai/new", is_stopping=lambda: len(provider.requests) > 10, concurrency=1)  # type: ignore[attr-defined]
         assert provider.rejections == 1
         result = api.resume("r", runs_dir=str(tmp_path / "runs"))
+    assert (result.counts.evaluated_records, provider.rejections) == (40, 1)
+
+
+def test_what_another_worker_learns_meanwhile_is_met_no_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rule(request: StubRequest) -> dict[str, Any] | None:
+        found = deprecated("temperature")(request)
+        if found is not None:
+            # The run's other worker was faster, and has met the limit too.
+            with closing(open_ledger(tmp_path / "runs" / ".active" / "r" / "ledger.sqlite")) as ledger:
+                save_adjustments(ledger, "anthropic/claude-x", [Adjustment("max_tokens", "64000", "64000 at most")])
+        return found
+
+    with provider_of("anthropic", monkeypatch, rule, limited(64_000)) as provider:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-key-123456")
+        result = run_questions(tmp_path, "anthropic/claude-x")
     assert (result.counts.evaluated_records, provider.rejections) == (40, 1)
 
 

@@ -208,7 +208,7 @@ def test_a_label_on_an_answer_that_no_judge_graded_says_nothing_about_the_judge(
     found = api.calibrate("half", write_rows(tmp_path / "labels.jsonl", *labels), runs_dir=runs)
     assert (found.n_labels, found.n_records, found.agreement.value) == (2, 2, 1.0)
     assert (found.judged.n, found.detection.false_positives) == (4, 0)
-    assert "2 labels are on answers that no judge graded (multiple choice, tool calls), and are left out" in found.notes
+    assert "left out: 2 labels are on answers that no judge graded (multiple choice, tool calls)" in found.notes
 
 
 def test_labels_on_multiple_choice_alone_calibrate_no_judge(tmp_path: Path) -> None:

@@ -91,6 +91,14 @@ def test_replies_of_an_endpoint_are_cached_by_what_is_sent(tmp_path: Path) -> No
     assert {tuple(line["flags"]) for line in open_run(again.run_dir).predictions()} == {("cached",)}
 
 
+def test_metadata_that_an_endpoint_is_sent_is_not_reported_as_unsent(tmp_path: Path) -> None:
+    entry = ENTRY.format(url="http://127.0.0.1:9")
+    (dataset,) = planned(write(tmp_path, entry), **ENVIRON).plans[0].datasets
+    assert "metadata" not in dataset.fields.get("not_sent", {})
+    (dataset,) = planned(write(tmp_path, entry.replace("{{metadata.court}}", "none")), **ENVIRON).plans[0].datasets
+    assert dataset.fields["not_sent"]["metadata"] == 3
+
+
 def test_a_run_is_another_one_when_its_requests_change(tmp_path: Path) -> None:
     entry = ENTRY.format(url="http://127.0.0.1:9")
     variants = [entry, entry.replace("$.out.text", "$.out"), entry.replace("q:", "p:"), entry.replace("/ask", "/other")]

@@ -266,6 +266,14 @@ def test_a_wrong_path_of_usage_is_to_be_corrected(usage: str | UsagePaths) -> No
     assert check.says.endswith("; it has {text: text, usage: {in: number}}")
 
 
+def test_a_refused_key_of_an_endpoint_is_named_by_its_variable() -> None:
+    with vendor(lambda _: Said({"error": "no"}, status=401)) as (url, _):
+        headers = {"Authorization": "Bearer ${TEST_KEY}"}
+        provider = provider_of("http", url, headers=headers, body={"q": "{{prompt}}"}, answer="$.text")
+        (probe,) = probes_of(plan_of(provider), environ={"TEST_KEY": KEY})
+    assert checks(probe)["key"].hint == "make a new key, or set TEST_KEY to the right one"
+
+
 def test_a_login_page_of_an_endpoint_is_nothing_to_try_again_later() -> None:
     page = Said("<html><title>Sign in</title></html>", headers={"Content-Type": "text/html"})
     with vendor(lambda _: page) as (url, _):

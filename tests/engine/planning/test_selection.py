@@ -110,7 +110,7 @@ def test_a_split_leaves_broken_records_out_and_says_so(tmp_path: Path) -> None:
     write_rows(tmp_path / "law.jsonl", mcq_row("a", metadata={"split": "test"}), mcq_row("b", **BROKEN))
     request = run_file(tmp_path, "datasets: [{path: law.jsonl, split_field: split, split_value: test}]\non_invalid: skip")
     assert ids_of(request) == ["a"]
-    assert planned(request).notes == ("1 invalid records of 'law' belong to no split or sample and are left out",)
+    assert planned(request).notes == ("left out: 1 invalid record of 'law', as no split or sample has invalid ones",)
 
 
 def test_an_empty_split_is_a_problem_that_names_what_there_is(tmp_path: Path) -> None:

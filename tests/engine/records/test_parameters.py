@@ -7,7 +7,13 @@ from assay.core.manifest import NegotiatedModel
 from assay.core.model_call import Adjustment
 from assay.core.plan import ModelPlan
 from assay.core.settings import ModelParameters
-from assay.engine.records.parameters import negotiated_models, read_adjustments, save_adjustments, sent_parameters
+from assay.engine.records.parameters import (
+    exchange_adjustments,
+    negotiated_models,
+    read_adjustments,
+    save_adjustments,
+    sent_parameters,
+)
 from assay.engine.records.redaction import RedactedPlan
 from assay.store.redact import Redactor
 from tests.models.asking import plan_of, provider_of
@@ -25,6 +31,13 @@ def test_what_was_learned_is_read_back_by_model(tmp_path: Path) -> None:
         save_adjustments(ledger, "other", [OMITTED])
         learned = read_adjustments(ledger.run().notes)
     assert {model: set(found) for model, found in learned.items()} == {"vendor/m/2": {OMITTED, RENAMED}, "other": {OMITTED}}
+
+
+def test_what_another_worker_has_learned_comes_back_with_what_is_stored(tmp_path: Path) -> None:
+    with closing(new_ledger(tmp_path)) as ledger:
+        save_adjustments(ledger, "m", [OMITTED])
+        save_adjustments(ledger, "other", [LIMITS[0]])
+        assert set(exchange_adjustments(ledger, "m", [RENAMED])) == {OMITTED, RENAMED}
 
 
 def test_another_name_and_a_limit_of_one_parameter_are_both_kept(tmp_path: Path) -> None:

@@ -69,6 +69,23 @@ def test_nothing_is_claimed_on_thin_evidence_and_the_message_names_what_is_there
     assert caught.value.hint
 
 
+def test_a_table_of_questions_leads_to_the_commands_that_read_it() -> None:
+    Path("faq.csv").write_text("Question,Answer\na,b\n")
+    refused = assay("import", "faq.csv", "-o", "out.jsonl")
+    assert (
+        "hint: a table of questions is run by assay run faq.csv, or converted by assay convert table faq.csv -o OUT"
+        in refused.stderr
+    )
+    assert assay("convert", "table", "faq.csv", "-o", "out.jsonl").exit_code == 0
+
+
+def test_lines_are_recognized_by_the_first_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("samples.jsonl").write_text('{"input": "a", "ideal": "b"}\n' * 50_000)
+    source = ImportSource("samples.jsonl")
+    monkeypatch.setattr(source.opened, "buffer", lambda: pytest.fail("the whole file was read"))
+    assert detect_format([source]).format == "openai-evals"
+
+
 def test_a_workbook_is_not_taken_for_a_log_though_both_are_archives() -> None:
     with zipfile.ZipFile("tests.xlsx", "w") as archive:
         archive.writestr("[Content_Types].xml", "<Types/>")

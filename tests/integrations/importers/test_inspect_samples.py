@@ -46,16 +46,17 @@ def test_metadata_in_a_cell_is_json() -> None:
     assert report["remarks"][0]["reason"].startswith("metadata is not JSON")
 
 
-def test_input_as_messages_keeps_its_roles_and_one_with_a_picture_is_refused() -> None:
-    picture = [{"type": "text", "text": "How many?"}, {"type": "image", "image": "x.png"}]
+def test_input_as_messages_keeps_its_roles_and_a_picture_is_named_in_the_question() -> None:
+    picture = [{"type": "text", "text": "How many?"}, {"type": "image", "image": "images/x.png"}]
     path = sample(
         "chat.jsonl",
         {"input": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}], "target": "4"},
         {"input": [{"role": "user", "content": picture}], "target": "3"},
     )
-    report = brought(path, options=("-o", "rows.jsonl"))["report"]
-    assert json.loads(Path("rows.jsonl").read_text())["messages"][0] == {"role": "system", "content": "Be brief."}
-    assert report["remarks"][0]["reason"] == "the question has content of type image, and a dataset holds only text"
+    rows = {row["prompt"]: row for row in rows_of(path).values()}
+    assert rows["2+2?"]["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert rows["How many?\n[picture: images/x.png]"]["reference_answers"] == ["3"]
+    assert brought(path)["report"]["left_out"] == {"content of type image": 1}
 
 
 def test_files_and_sandboxes_of_a_sample_are_listed() -> None:

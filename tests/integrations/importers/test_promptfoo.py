@@ -68,9 +68,11 @@ def test_a_prompt_that_is_called_like_a_file_is_that_file() -> None:
 def test_a_value_in_a_file_is_read_where_files_are_and_never_asked_by_its_address() -> None:
     Path("value.txt").write_text("a long story\n")
     written = config("prompts: ['Sum up {{a}}', 'Say hi']\ntests: [{vars: {a: 'file://value.txt'}}]")
-    report = brought(written, options=("-o", "tests.json"))["report"]
-    assert (report["records"], report["left_out"]) == (1, {"file:// (add --with-files)": 1})
-    assert "the value of 'a' is in a file that was not read" in [remark["reason"] for remark in report["remarks"]]
+    report = brought(written, options=("-o", "tests.json", "--without-files"))["report"]
+    assert (report["records"], report["left_out"]) == (1, {"file:// (left out by --without-files)": 1})
+    reason = "the value of 'a' was not read: 'value.txt' was not read: --without-files"
+    assert reason in [remark["reason"] for remark in report["remarks"]]
+    assert list(records(written)) == ["Sum up a long story", "Say hi"]
     assert list(records(written, options=("--with-files",))) == ["Sum up a long story", "Say hi"]
 
 
@@ -80,8 +82,9 @@ def test_a_variable_without_a_value_is_listed() -> None:
 
 
 def test_lists_of_values_stand_for_a_test_with_each_of_them() -> None:
+    asserted = "assert: [{type: llm-rubric, value: Is good}]"
     written = config(
-        "prompts: ['{{a}}-{{b}}']\ntests: [{vars: {a: [1, 2], b: [x, y]}, assert: [{type: llm-rubric, value: Is good}]}]"
+        f"prompts: ['{{{{a}}}}-{{{{b}}}}-{{{{c}}}}']\ntests: [{{vars: {{a: [v, w], b: [x, y], c: [1, 2]}}, {asserted}}}]"
     )
     rows = brought(written, options=("-o", "rows.jsonl"))["report"]
     assert (rows["records"], rows["target"]) == (4, "legal_eval_v1")
@@ -131,18 +134,41 @@ def test_results_that_promptfoo_writes_now_are_read_like_those_of_the_fixtures(t
     assert sum(run["metrics"]["pass_count"] for run in runs) == 18
 
 
-def test_files_below_the_folder_are_read_when_asked_for() -> None:
-    Path("prompts.txt").write_text("Say {{a}}\n---\nShout {{a}}\n")
-    Path("tests.yaml").write_text("- {vars: {a: x}}\n- not a test\n")
-    Path("tests.jsonl").write_text('{"vars": {"a": "y"}, "assert": [{"type": "equals", "value": "file://answer.txt"}]}\n')
-    Path("table.csv").write_text("a,__expected,__expected2,__metric\nz,Zed,llm-rubric: Is a letter,m\n")
-    names = ("tests.yaml", "tests.jsonl", "table.csv", "missing.csv")
-    written = config(
-        "prompts: file://prompts.txt\ntests: [" + ", ".join(f"'file://{name}'" for name in names) + ", 'elsewhere', 7]"
-    )
-    found = records(written, options=("--with-files",))
-    left_out = brought(written, options=("--with-files",))["report"]["left_out"]
-    assert list(found) == ["Say x", "Shout x", "Say y", "Shout y", "Say z", "Shout z"]
-    assert found["Say z"]["reference"] == {"answer": "Zed", "rubric": [{"id": "assert-1", "title": "Is a letter"}]}
-    assert left_out["file:// that cannot be read"] == left_out["tests from elsewhere"] == left_out["column __metric"] == 1
-    assert left_out["assert equals from a file"] == 1
+OLD = {"prompt": {"raw": "Say x", "display": "Say {{a}}"}, "vars": {"a": "x"}, "response": {"output": "x"}, "success": True}
+
+
+def results(*, of: object, name: str = "output.json") -> Path:
+    Path(name).write_text(json.dumps(of))
+    return Path(name).absolute()
+
+
+def test_results_of_the_first_formats_have_verdicts_and_no_scores() -> None:
+    failed = {**OLD, "prompt": {"raw": "Say y"}, "success": False, "error": "no"}
+    broken = {**OLD, "prompt": {"raw": "Say z"}, "success": False, "error": "API error: 500", "response": {"error": "500"}}
+    listed = [OLD, failed, broken]
+    first = results(of={"version": 1, "results": listed, "stats": {}, "table": {"head": {}, "body": []}})
+    second = results(of={"results": {"version": 2, "results": listed, "table": {}}, "config": {}}, name="second.json")
+    for path in (first, second):
+        [run] = brought(path, options=("--run", "--runs-dir", path.stem))["runs"]
+        assert (run["metrics"]["pass_count"], run["metrics"]["fail_count"], run["counts"]["failed_records"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("form", ["yaml", "jsonl", "shared", "share_of_a_database"])
+def test_results_in_other_forms_are_those_of_the_usual_one(form: str) -> None:
+    usual = [run["metrics"] for run in brought("promptfoo_results.json", options=("--run", "--runs-dir", "usual"))["runs"]]
+    listed = RESULTS["results"]["results"]
+    if form == "yaml":
+        Path("results.yaml").write_text(json.dumps(RESULTS, indent=1))
+        path = Path("results.yaml").absolute()
+    elif form == "jsonl":
+        Path("results.jsonl").write_text("".join(json.dumps(result) + "\n" for result in listed))
+        path = Path("results.jsonl").absolute()
+    elif form == "shared":
+        path = results(of={"data": RESULTS})
+    else:
+        renamed = {"response": "providerResponse"}
+        rows = [{renamed.get(name, name): value for name, value in result.items() if name != "vars"} for result in listed]
+        path = results(of={"id": "eval-1", "config": RESULTS["config"], "results": rows, "prompts": []})
+    found = [run["metrics"] for run in brought(path, options=("--run", "--runs-dir", "other"))["runs"]]
+    for metrics, others in zip(found, usual, strict=True):
+        assert (metrics["pass_count"], metrics["fail_count"]) == (others["pass_count"], others["fail_count"])

@@ -26,8 +26,8 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server with runs to look at: `good` passes its gate, `poor` misses it, `broken` has errors alone."""
     serving = Serving(tmp_path_factory.mktemp("gallery"), settings="requests_per_minute: 100000\n")
     serving.runs_dir.mkdir()
-    make_run(serving.runs_dir, "good")
-    make_run(serving.runs_dir, "poor", pass_rate=0.9)
+    make_run(serving.runs_dir, "good", group="pair")
+    make_run(serving.runs_dir, "poor", pass_rate=0.9, group="pair")
     make_run(serving.runs_dir, "broken", records=3, model="scripted/fail-invalid_request")
     with serving:
         yield serving

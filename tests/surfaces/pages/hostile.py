@@ -31,7 +31,20 @@ def build(folder: Path) -> list[str]:
             write_job(folder, provider.base_url, records=1, **members())
             (folder / DATASET).write_text("".join(json.dumps(row) + "\n" for row in rows()), encoding="utf-8")
             (folder / TALK).write_text(json.dumps(turns()), encoding="utf-8")
-            said = assay(folder, "run", "run.json", "--run-id", run_id, "--runs-dir", "runs", "--verbose", "--on-invalid", "skip")
+            said = assay(
+                folder,
+                "run",
+                "run.json",
+                "--run-id",
+                run_id,
+                "--group",
+                "both",
+                "--runs-dir",
+                "runs",
+                "--verbose",
+                "--on-invalid",
+                "skip",
+            )
     run = api.open_run("x", runs_dir=folder / "runs")
     opinion = api.LabelInput(rater=EVIL[:100], passed=True, score=1.0, note=EVIL[:4000])
     aside(api.keep_label, run, next(line.index for line in run.predictions() if line.passed is not None), opinion)

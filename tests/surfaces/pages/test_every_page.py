@@ -20,6 +20,7 @@ PATHS = (
     "/compare?before=good&after=poor",
     "/validate",
     "/runs/good/judge",
+    "/groups/pair",
 )
 WIDTHS = (320, 380, 820, 1440)
 

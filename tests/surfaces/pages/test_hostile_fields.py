@@ -33,6 +33,7 @@ PATHS = (
     "/judges",
     "/judges/{card}",
     "/runs/x/judge",
+    "/groups/both",
     *(f"/compare/flip?before=x&after=y&start={number}" for number in range(4)),
 )
 PLACES = ("", "#records", "#records?text=%3Cscript%3E&tag=%3Cimg%20src%3Dx%3E", *(f"#record-{index}" for index in RECORDS))

@@ -19,7 +19,16 @@ from assay.surfaces.server.keys import KeyStore
 from tests.surfaces.server.serving import Answered, Serving, dataset
 
 NOBODY = "run_of_nobody"
-PARAMETERS = {"run_id": "", "name": "predictions.jsonl", "record_id": "q_0000", "index": "0", "draft_id": "", "card_id": ""}
+GROUP = "night-of-law"
+PARAMETERS = {
+    "run_id": "",
+    "name": "predictions.jsonl",
+    "record_id": "q_0000",
+    "index": "0",
+    "draft_id": "",
+    "card_id": "",
+    "group": "",
+}
 """What stands for each part of an address; those that are empty name something of a project."""
 LISTS = ("/v1/runs", "/runs", "/compare", "/judges", "/live/runs")
 """Addresses that list runs."""
@@ -76,7 +85,7 @@ def parts(path: str) -> list[str]:
     return re.findall(r"\{(\w+):\w+\}", path)
 
 
-OWNED = [route for route in routes() if {"run_id", "draft_id", "card_id"} & set(parts(route[1]))]
+OWNED = [route for route in routes() if {"run_id", "draft_id", "card_id", "group"} & set(parts(route[1]))]
 
 
 def filled(path: str, **values: str) -> str:
@@ -99,7 +108,7 @@ class Projects:
             "admin": keys.add("operator", "admin"),
         }
         self.keys = {who: {"x-api-key": key} for who, key in made.items()}
-        self.run_id = self.submitted("own")
+        self.run_id = self.submitted("own", query=f"?group={GROUP}")
         self.foreign_id = self.submitted("foreign")
         self.draft_id = self.draft("own")
         card = msgspec.structs.replace(
@@ -111,10 +120,10 @@ class Projects:
         origin = {"Origin": f"http://127.0.0.1:{self.serving.port}"} if method == "POST" else {}
         return self.serving.ask(method, path, body, {**self.keys[who], **origin, **headers})
 
-    def submitted(self, who: str, records: int = 2, key: str = "") -> str:
+    def submitted(self, who: str, records: int = 2, key: str = "", query: str = "") -> str:
         """The id of a run that has ended."""
         headers = {**self.keys[who], **({"Idempotency-Key": key} if key else {})}
-        answer = self.serving.submit(dataset(records), headers=headers)
+        answer = self.serving.submit(dataset(records), query, headers=headers)
         assert answer.status == 202, answer.body
         run_id: str = answer.json["run_id"]
         self.serving.wait_for(lambda: self.ask(who, "GET", f"/v1/runs/{run_id}").json["completed_at"])
@@ -128,7 +137,7 @@ class Projects:
         return led.headers["location"].rpartition("/")[2]
 
     def own(self, path: str) -> str:
-        return filled(path, run_id=self.run_id, draft_id=self.draft_id, card_id=self.card_id)
+        return filled(path, run_id=self.run_id, draft_id=self.draft_id, card_id=self.card_id, group=GROUP)
 
 
 CARD = """{"judge": "", "verdict": "pass", "probes": [], "source": "", "source_sha256": "0", "records": 2, "repeats": 1, "seed": 0,
@@ -162,12 +171,12 @@ def test_what_belongs_to_another_project_is_answered_as_if_it_did_not_exist(
 ) -> None:
     body = b"" if method == "POST" else None
     answer = projects.ask(who, method, projects.own(path), body)
-    nowhere = projects.ask(who, method, filled(path, run_id=NOBODY, draft_id=NOBODY, card_id=NOBODY), body)
+    nowhere = projects.ask(who, method, filled(path, run_id=NOBODY, draft_id=NOBODY, card_id=NOBODY, group=NOBODY), body)
     if who == "foreign reader" and method == "POST":
         assert (answer.status, nowhere.status) == (403, 403)
         return
     assert (answer.status, nowhere.status) == (404, 404), (answer.body, nowhere.body)
-    named = next(value for value in (projects.run_id, projects.draft_id, projects.card_id) if value in projects.own(path))
+    named = next(value for value in (projects.run_id, projects.draft_id, projects.card_id, GROUP) if value in projects.own(path))
     assert told(answer, named) == told(nowhere, NOBODY)
 
 
@@ -194,13 +203,13 @@ def test_no_body_parameter_header_or_method_tells_that_it_exists(projects: Proje
     serving = projects.serving
     who = cookie_of(projects, "foreign") if client == "browser" else projects.keys["foreign"]
     origin = {"Origin": f"http://127.0.0.1:{serving.port}"}
-    there, nowhere = projects.own(path), filled(path, run_id=NOBODY, draft_id=NOBODY, card_id=NOBODY)
+    there, nowhere = projects.own(path), filled(path, run_id=NOBODY, draft_id=NOBODY, card_id=NOBODY, group=NOBODY)
     asked: list[tuple[str, str, bytes | None, dict[str, str]]] = [
         *(("GET", query, None, headers) for query in QUERIES for headers in HEADERS),
         *(("POST", "", body, headers) for body, headers in BODIES),
         *((method, "", None, {}) for method in ("PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")),
     ]
-    identifiers = (projects.run_id, projects.draft_id, projects.card_id, NOBODY)
+    identifiers = (projects.run_id, projects.draft_id, projects.card_id, GROUP, NOBODY)
     for method, query, body, headers in asked:
         sent = {**who, **(origin if method == "POST" else {}), **headers}
         first, second = (
@@ -232,7 +241,7 @@ def test_every_parameter_that_names_a_run_is_among_those_that_are_tested() -> No
     "path", sorted({path for method, path in routes() if method == "GET" and "/live/" not in path and path != "/v1/audit"})
 )
 def test_no_parameter_tells_of_a_run_of_another_project(projects: Projects, path: str) -> None:
-    address = filled(path, run_id=projects.foreign_id, draft_id=NOBODY, card_id=NOBODY)
+    address = filled(path, run_id=projects.foreign_id, draft_id=NOBODY, card_id=NOBODY, group=NOBODY)
     for name in parameters():
         other = {"before": f"&after={projects.foreign_id}", "after": f"&before={projects.foreign_id}"}.get(name, "")
         first, second = (

@@ -31,6 +31,20 @@ def test_runs_are_listed_by_filter_and_page(service: Serving, finished: Any) -> 
     assert listed == [run["run_id"] for run in service.runs()]
 
 
+def test_runs_of_a_group_are_listed_by_its_name_and_shown_together(service: Serving) -> None:
+    models = ("scripted/echo", "scripted/say-Hello")
+    ids = [service.submit(dataset(3), f"?model={model}&group=pair").json["run_id"] for model in models]
+    assert [service.ended(run_id)["group"] for run_id in ids] == ["pair", "pair"]
+    found = service.ask("GET", "/v1/runs?group=pair").json["runs"]
+    assert [(run["run_id"], run["group"]) for run in reversed(found)] == [(run_id, "pair") for run_id in ids]
+    assert service.ask("GET", "/v1/runs?group=other").json["runs"] == []
+    page = service.ask("GET", "/groups/pair")
+    assert page.status == 200
+    assert all(model.encode() in page.body for model in models)
+    assert b'href="/groups/pair"' in service.ask("GET", f"/runs/{ids[0]}").body
+    assert service.ask("GET", "/groups/other").status == 404
+
+
 def test_finished_run_cannot_be_cancelled_or_resumed(service: Serving, finished: Any) -> None:
     for action in ("cancel", "resume"):
         answer = service.ask("POST", f"/v1/runs/{finished['run_id']}/{action}")

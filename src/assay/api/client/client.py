@@ -158,9 +158,9 @@ class Client:
         """Return the current state of a run."""
         return self._ask(Request(path=_path(run_id)), RunStatus)
 
-    def runs(self, *, state: str = "", dataset: str = "", model: str = "") -> Iterator[RunListing]:
+    def runs(self, *, state: str = "", dataset: str = "", model: str = "", group: str = "") -> Iterator[RunListing]:
         """Iterate over the runs, the newest first; pages are fetched as needed."""
-        filters = {"state": state, "dataset": dataset, "model": model}
+        filters = {"state": state, "dataset": dataset, "model": model, "group": group}
         for page in self._pages("/v1/runs", filters, RunsPage):
             yield from page.runs
 

@@ -21,7 +21,6 @@ from assay.datasets.parsing.checks import (
     check_controls,
     depth_of,
     integer_at,
-    misspelling_hint,
     name_of,
     object_at,
     string_at,
@@ -30,6 +29,7 @@ from assay.datasets.parsing.checks import (
 )
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.scan import beyond_ascii, doubtful_offsets, has_combining_run
+from assay.datasets.parsing.tool_members import batch_tools
 
 # The limits of the contract; KB and MB are 1024-based.
 MAX_PAYLOAD_BYTES = 100 << 20
@@ -74,9 +74,10 @@ def check_head(head: Mapping[str, object], config: ValidationConfig) -> FindingL
     is_record = "records" not in head and not {"record_id", "input"}.isdisjoint(head)
     for field in ("dataset_id", "dataset_version", "schema_version", "records"):
         if field not in head:
-            found.missing(
-                (field,), hint=_ONE_RECORD if is_record and field == "records" else misspelling_hint(field, head, HEAD_FIELDS)
-            )
+            if is_record and field == "records":
+                found.missing((field,), hint=_ONE_RECORD)
+            else:
+                found.missing((field,), members=head, known=HEAD_FIELDS)
     if "dataset_id" in head:
         _check_dataset_id(found, head["dataset_id"])
     # Normalized before it is measured, because limits are on text in NFC.
@@ -95,8 +96,10 @@ def check_head(head: Mapping[str, object], config: ValidationConfig) -> FindingL
         _check_normalization(found, head.get(field), (field,), config)
     # The contract closes the list of members of a record and of `expected` alone; elsewhere an unknown one is only a warning.
     for unknown in unknown_members(head, HEAD_FIELDS):
-        hint = "it is a field of a record" if is_record and unknown.name in RECORD_FIELDS else unknown.hint
-        found.warn("unsupported_field", (unknown.name,), f"{unknown.message} and is ignored", hint=hint, on_key=True)
+        is_of_record = is_record and unknown.name in RECORD_FIELDS
+        hint, guess = ("it is a field of a record", None) if is_of_record else ("", unknown.guess)
+        message = f"{unknown.message} and is ignored"
+        found.warn("unsupported_field", (unknown.name,), message, hint=hint, guess=guess, on_key=True)
         _check_texts(found, {unknown.name: head[unknown.name]}, ())
     return found
 
@@ -275,7 +278,7 @@ def _check_unknown(
     note = found.add if config.unknown_fields == "error" else found.warn
     remedy = "remove it, or move it into metadata" if known is RECORD_FIELDS else f"remove it; known are {' and '.join(known)}"
     for unknown in unknown_members(value, known):
-        note("unsupported_field", (*path, unknown.name), unknown.message, hint=unknown.hint or remedy, on_key=True)
+        note("unsupported_field", (*path, unknown.name), unknown.message, hint=remedy, guess=unknown.guess, on_key=True)
 
 
 def _check_input(found: FindingList, value: object, path: Path) -> None:
@@ -283,7 +286,7 @@ def _check_input(found: FindingList, value: object, path: Path) -> None:
     if members is None:
         return
     if "prompt" not in members:
-        found.missing((*path, "prompt"), hint=misspelling_hint("prompt", members, ()))
+        found.missing((*path, "prompt"), members=members)
     else:
         string_at(found, members["prompt"], (*path, "prompt"), low=1, high=MAX_TEXT)
 
@@ -388,6 +391,7 @@ def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str)
     answer = reference.get("answer")
     criteria = expected.get("required_criteria", [])
     extra = _extra(record, criteria)
+    tools = batch_tools(record)
     return Case(
         id=record["record_id"],
         index=index,
@@ -403,6 +407,9 @@ def to_case(record: JsonObject, index: int, *, dataset: str, record_sha256: str)
         max_latency_ms=expected.get("max_latency_ms"),
         metadata=record.get("metadata", {}),
         extra=extra,
+        tools=tools.tools,
+        expected_calls=tools.calls,
+        call_matching=tools.matching,
         # Stored with the case, so that a run that is resumed with a later version sends the same prompts.
         open_fields=open_fields.VERSION if "input" in extra or "reference" in extra else msgspec.UNSET,
         record_sha256=record_sha256,

@@ -331,7 +331,7 @@ class SplitDocument:
             severity=finding.severity,
             line=place.line,
             column=place.column,
-            hint=finding.hint,
+            hint=self.issues.hints.hint(finding),
             excerpt=around.text,
             caret=around.caret,
             details=INVALID_REQUEST if finding.severity == "error" else None,

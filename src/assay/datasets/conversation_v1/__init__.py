@@ -150,8 +150,8 @@ class _ConversationReader:
 
     def _count_fields(self, turns: Iterable[CleanTurn]) -> None:
         """Count the fields of clean turns that no model is sent."""
-        unsent = [(turn.confidence_score, turn.metadata, turn.tool_output) for turn in turns]
-        for name, values in zip(("confidence_score", "metadata", "tool_output"), zip(*unsent, strict=True), strict=False):
+        unsent = [(turn.confidence_score, turn.metadata) for turn in turns]
+        for name, values in zip(("confidence_score", "metadata"), zip(*unsent, strict=True), strict=False):
             self.fields.count(name, "not_sent", len(values) - values.count(UNSET))
 
     def _count(self, turns: int) -> None:

@@ -9,11 +9,11 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Case, Message, Role, Turn
-from assay.core.issue import Finding, Path
+from assay.core.issue import Finding, Guess, Path
 from assay.core.strict_json import MAX_DEPTH, ParsedDocument, ParseProblem
 from assay.datasets.parsing.checks import (
-    misspelling_hint,
-    nearest,
+    guess_at,
+    guess_misspelling,
     retype_hint,
     short,
     shown_integer,
@@ -66,9 +66,11 @@ _BATCH_CODES: dict[ErrorType, str] = {
 """batch_v1 code of an error type, unless a rule names another."""
 
 
-def finding(error_type: ErrorType, name: str, path: Path, message: str, *, code: str = "", hint: str = "") -> Finding:
+def finding(
+    error_type: ErrorType, name: str, path: Path, message: str, *, code: str = "", hint: str = "", guess: Guess | None = None
+) -> Finding:
     """Build a finding with the contract's own name for it."""
-    return Finding(code or _BATCH_CODES[error_type], path, message, hint, name=name, error_type=error_type)
+    return Finding(code or _BATCH_CODES[error_type], path, message, hint, name=name, error_type=error_type, guess=guess)
 
 
 def check_document(document: ParsedDocument, config: ValidationConfig) -> Iterator[Finding]:
@@ -183,7 +185,7 @@ def _check_required(turn: Mapping[str, object], path: Path, config: ValidationCo
                 f"Missing {field}",
                 (*path, field),
                 f"{field} is required",
-                hint=misspelling_hint(field, turn, (*config.required_fields, *config.optional_fields)),
+                guess=guess_misspelling(field, turn, (*config.required_fields, *config.optional_fields)),
             )
 
 
@@ -208,9 +210,14 @@ def _check_speaker(turn: Mapping[str, object], path: Path, config: ValidationCon
     elif speaker not in config.allowed_speakers:
         allowed = ", ".join(config.allowed_speakers)
         message = f"speaker is {short(speaker)}; allowed: {allowed}"
-        hint = nearest(speaker, config.allowed_speakers) or "add it to allowed_speakers if it is meant"
         yield finding(
-            "invalid_field_value", "Invalid speaker value", (*path, "speaker"), message, code="invalid_enum_value", hint=hint
+            "invalid_field_value",
+            "Invalid speaker value",
+            (*path, "speaker"),
+            message,
+            code="invalid_enum_value",
+            hint="add it to allowed_speakers if it is meant",
+            guess=guess_at(speaker, config.allowed_speakers),
         )
 
 
@@ -290,9 +297,14 @@ def _check_tool_name(value: object, path: Path, config: ValidationConfig) -> Ite
         yield _wrong_type("tool_used", path, "a string", value)
     elif config.allowed_tools is not None and value not in config.allowed_tools:
         message = f"tool_used is {short(value)}; allowed: {', '.join(config.allowed_tools) or 'none'}"
-        hint = nearest(value, config.allowed_tools) or "add it to allowed_tools if it is meant"
         yield finding(
-            "invalid_field_value", "Invalid tool name", (*path, "tool_used"), message, code="invalid_enum_value", hint=hint
+            "invalid_field_value",
+            "Invalid tool name",
+            (*path, "tool_used"),
+            message,
+            code="invalid_enum_value",
+            hint="add it to allowed_tools if it is meant",
+            guess=guess_at(value, config.allowed_tools),
         )
 
 
@@ -323,8 +335,15 @@ def _habits(turn: Mapping[str, object], path: Path, config: ValidationConfig) ->
     known = ("turn_id", "speaker", *config.required_fields, *config.optional_fields)
     for unknown in unknown_members(turn, known):
         where = (*path, unknown.name)
-        hint = unknown.hint or "add it to optional_fields"
-        yield finding("invalid_field_value", "Unknown field", where, unknown.message, code="unsupported_field", hint=hint)
+        yield finding(
+            "invalid_field_value",
+            "Unknown field",
+            where,
+            unknown.message,
+            code="unsupported_field",
+            hint="add it to optional_fields",
+            guess=unknown.guess,
+        )
     speaker = turn.get("speaker")
     for owner, field in SPEAKER_FIELDS.items():
         if field in turn and speaker in list(SPEAKER_FIELDS) and speaker != owner:

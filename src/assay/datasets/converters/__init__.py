@@ -12,7 +12,7 @@ import msgspec
 
 from assay.core.errors import ThirdPartyCode, ThirdPartyError, UsageProblem
 from assay.core.plugin import Plugin
-from assay.datasets.converters import benchmarks
+from assay.datasets.converters import benchmarks, bfcl
 from assay.datasets.converters.contracts import PAIRS, convert_cases
 from assay.datasets.converters.report import (
     ConversionCounts,
@@ -31,6 +31,7 @@ from assay.datasets.converters.sources import read_source
 from assay.datasets.legal_eval_v1.rules import SCHEMA_VERSION
 
 __all__ = [
+    "BFCL",
     "CONVERTERS",
     "PAIRS",
     "ConversionNote",
@@ -55,12 +56,17 @@ CONVERTERS: dict[str, Converter] = {
 }
 """Built-in benchmark converters by name: each turns the columns of a source row into canonical rows, or raises RowRefused."""
 
+BFCL = bfcl.NAME
+"""Built-in converter that reads questions and answers together."""
+
 
 def convert_files(converter: str | Plugin, paths: Sequence[str | Path], *, id_style: IdStyle = "stable") -> ConversionResult:
     """Convert benchmark files to legal_eval_v1 rows and a report; raises UsageProblem, SourceUnreadable or MissingExtra.
 
-    A bad line or row is counted and reported, and never stops the file.
+    The files of BFCL become a document of batch_v1. A bad line or row is counted and reported, and never stops the file.
     """
+    if converter == bfcl.NAME:
+        return bfcl.convert_bfcl(paths)
     return convert_rows(converter, [read_source(path) for path in paths], id_style=id_style)
 
 

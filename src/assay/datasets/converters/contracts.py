@@ -7,8 +7,9 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Case, Turn
+from assay.core.checks import RECORD_CHECKS
 from assay.core.contract import ContractId
-from assay.core.errors import UsageProblem
+from assay.core.errors import EmptyResult, UsageProblem
 from assay.core.issue import path_text
 from assay.core.open_fields import question_fields
 from assay.datasets.batch_v1 import rules
@@ -124,8 +125,9 @@ def _split_metadata(metadata: Row) -> tuple[Row, Row]:
     """Split metadata into what fits into 8 KB and five levels, and the rest: too deep members first, then the largest."""
     inner = rules.MAX_METADATA_DEPTH - 1
     fitting = {name: value for name, value in metadata.items() if depth_of(value, inner) <= inner}
-    # The largest members go first, so that as many as possible stay; published rows exceed the 8 KB of metadata.
-    by_size = sorted(fitting, key=lambda name: _size(fitting[name]))
+    # The largest members go first, so that as many as possible stay; published rows exceed the 8 KB of metadata. Checks go last:
+    # elsewhere no run would find them.
+    by_size = sorted(fitting, key=lambda name: (name != RECORD_CHECKS, _size(fitting[name])))
     while _size(fitting) > rules.MAX_RECORD_METADATA_BYTES:
         del fitting[by_size.pop()]
     return fitting, {name: value for name, value in metadata.items() if name not in fitting}
@@ -159,7 +161,7 @@ def _check_document(document: Row, tally: ConversionCounts) -> None:
     count = len(document["records"])
     if not count:
         reason = next((remark.reason for remark in tally.remarks if remark.action == "invalid"), "there are no cases")
-        raise UsageProblem(f"nothing could be converted to batch_v1: {reason}")
+        raise EmptyResult(f"nothing could be converted to batch_v1: {reason}")
     if count > rules.MAX_RECORDS:
         raise UsageProblem(f"batch_v1 takes at most {rules.MAX_RECORDS:,} records, these are {count:,}", hint="split the dataset")
     if len(msgspec.json.encode(document)) > rules.MAX_PAYLOAD_BYTES:

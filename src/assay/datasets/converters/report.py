@@ -122,7 +122,7 @@ class ConversionCounts:
             ConversionNote(action="invalid", source=self.source, reason=reason, line=line, record_id=record_id, path=path),
         )
 
-    # Refused and skipped rows are told apart: the first is a fault of the source, the second is on purpose.
+    # Refused and skipped rows are counted separately: the first is a fault of the source, the second is on purpose.
     def skip(self, reason: str, *, line: int | None = None, record_id: str | None = None, path: str = "") -> None:
         """Count a row that is left out of the result on purpose."""
         self.skipped += 1

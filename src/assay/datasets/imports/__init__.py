@@ -4,6 +4,7 @@
 known to the integration `importers` alone, which turns files into items (`ImporterSet`).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
@@ -109,9 +110,22 @@ class ImportResult:
         }
         return {name: times for name, times in counts.items() if times}
 
+    @property
+    def pass_share(self) -> float | None:
+        """Share of the weights from which every answer passes, which a run file may say; None where there is no such share."""
+        [share, *others] = self.reading.pass_shares or [None]
+        return None if others else share
+
+    def _lost_thresholds(self) -> Counter[str]:
+        """Count thresholds that not all questions share: a run has one."""
+        shares = self.reading.pass_shares
+        lost = 0 if len(shares) < 2 else sum(times for share, times in shares.items() if share is not None)
+        return Counter({"threshold of a test, which other tests do not have": lost} if lost else {})
+
     def report(self, rows: DatasetRows) -> ImportReport:
         """Report what was carried over and what was not, after the dataset's lines were taken."""
-        losses = [name for name in self.reading.left_out if name not in self.reading.settings]
+        left_out = self.reading.left_out + self._lost_thresholds()
+        losses = [name for name in left_out if name not in self.reading.settings]
         is_whole = not losses and not any(source.tally.invalid for source in self._sources)
         return ImportReport(
             format=self.format,
@@ -123,7 +137,7 @@ class ImportResult:
             records=rows.count,
             candidates={name: answers.answered for name, answers in self.intake.candidates.items()},
             scorers={name: spread.scored for name, spread in self.intake.scorers.items()},
-            left_out=dict(self.reading.left_out.most_common()),
+            left_out=dict(left_out.most_common()),
             settings=tuple(self.reading.settings),
             absences=(*self.reading.absences, *([ImportAbsence("", rows.absence)] if rows.absence else [])),
             incomplete=tuple(self.reading.incomplete),
@@ -133,7 +147,7 @@ class ImportResult:
 
 
 def read_files(
-    names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = False, wants_turns: bool = False
+    names: Sequence[str], form: ImportFormat | None = None, *, follows_files: bool = True, wants_turns: bool = False
 ) -> ImportResult:
     """Read files of one format; raises UsageProblem, SourceUnreadable or MissingExtra."""
     # Loaded by name: parsers of other tools' files are an optional part, which the core must not import.

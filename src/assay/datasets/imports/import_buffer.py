@@ -86,6 +86,7 @@ class ImportBuffer:
         """Values of each scorer, in the order in which they were met."""
         self._ids = KeyIndex()
         self._digests = bytearray()
+        self._metadata_digests = bytearray()
         self._first: list[ImportSource] = []
         self._origins = array("I")
         self._uses = array("I")
@@ -135,16 +136,23 @@ class ImportBuffer:
     def _record(self, question: ImportedQuestion, source: ImportSource, line: int) -> int | None:
         """Return the number of a question; None if its id belongs to another question."""
         text = _encode(question)
-        # Most datasets are called like the file that they came in: another name does not make it another question.
-        digest = blake2b(_encode(msgspec.structs.replace(question, dataset="")), digest_size=_DIGEST_BYTES).digest()
+        # Most datasets are called like the file that they came in: another name does not make it another question, and neither
+        # does what is only noted about it.
+        asked = msgspec.structs.replace(question, dataset="", metadata={})
+        digest, noted = (blake2b(_encode(one), digest_size=_DIGEST_BYTES).digest() for one in (asked, question.metadata))
         if self._ids.add(question.id):
             self._digests += digest
+            self._metadata_digests += noted
             self._questions.write(text + b"\n")
             self._origins.append(self._origin(source))
             self._uses.append(0)
             return len(self._ids) - 1
         record = self._ids.find(question.id) or 0
-        if self._digests[record * _DIGEST_BYTES : (record + 1) * _DIGEST_BYTES] == digest:
+        place = slice(record * _DIGEST_BYTES, (record + 1) * _DIGEST_BYTES)
+        if self._digests[place] == digest:
+            if self._metadata_digests[place] != noted:
+                reason = "the same question came before with other metadata, which is kept"
+                source.tally.note("dropped", reason, record_id=question.id, path="metadata")
             return record
         source.tally.skip("the id was given to another question before", line=line, record_id=question.id)
         return None

@@ -29,11 +29,13 @@ class ImportedQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     rubric: list[Row] = []
     choices: list[Row] = []
     correct_choice_ids: list[str] = []
+    checks: list[Row] = []
+    """Checks of the answer that no model is called for, in the form of `metadata.checks`."""
     metadata: Row = {}
 
     @property
     def is_open(self) -> bool:
-        """Return whether nothing describes a good answer."""
+        """Return whether nothing describes a good answer for a judge; checks may still grade it."""
         return not (self.references or self.rubric or self.choices)
 
 
@@ -187,7 +189,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
 class ImportState:
     """Facts about all sources, collected while they are read."""
 
-    def __init__(self, *, follows_files: bool = False, wants_turns: bool = False) -> None:
+    def __init__(self, *, follows_files: bool = True, wants_turns: bool = False) -> None:
         self.wants_turns = wants_turns
         """True if whole conversations are wanted, not only questions and answers."""
         self.follows_files = follows_files
@@ -199,6 +201,12 @@ class ImportState:
         self.absences: list[ImportAbsence] = []
         self.incomplete: list[str] = []
         """Missing parts of files that the other tool has not finished, one sentence each."""
+        self.models: dict[str, None] = {}
+        """Models that the other tool would ask, as `provider/model`."""
+        self.judges: dict[str, None] = {}
+        """Models that it would ask as judges."""
+        self.pass_shares: Counter[float | None] = Counter()
+        """Score from which a question's answer passes, and how many questions have it; None where all demands have to be met."""
         self._versions: dict[str, None] = {}
         self._times: dict[str, None] = {}
         self._parameters: dict[str, dict[str, object]] = {}

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from assay.core.canonical import pretty_json
+from assay.core.checks import RECORD_CHECKS
 from assay.core.contract import ContractId
-from assay.core.errors import UsageProblem
+from assay.core.errors import EmptyResult, UsageProblem
 from assay.core.issue import path_text
 from assay.datasets.conversation_v1.rules import check_conversation
 from assay.datasets.converters.contracts import DocumentNaming, RecordDraft, batch_document, with_origin
@@ -70,7 +71,10 @@ class DatasetRows:
         """Yield one document; what is moved inside it is a note of its own counts, what is rejected costs the question."""
         tally = ConversionCounts(self.name)
         questions = [question.id for question in self._intake.questions()]
-        document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=DocumentNaming())
+        try:
+            document = batch_document(map(_record, self._intake.questions()), tally, dataset=self.name, naming=DocumentNaming())
+        except EmptyResult:
+            document = {"records": []}
         # Rejected questions leave no gap in the document, so rows are numbered by what it finally holds.
         places = {record["record_id"]: place for place, record in enumerate(document["records"])}
         reasons = {remark.record_id: remark.reason for remark in tally.remarks if remark.action == "invalid"}
@@ -126,7 +130,7 @@ def _draft(question: ImportedQuestion) -> RowDraft:
         task_type=task,
         prompt=question.prompt,
         context=question.context,
-        metadata=question.metadata,
+        metadata=_metadata(question),
         messages=question.messages,
         rubric=question.rubric,
         reference_answers=[] if task == "mcq" else question.references,
@@ -144,8 +148,16 @@ def _record(question: ImportedQuestion) -> RecordDraft:
         record_id=question.id,
         input={"prompt": question.prompt, **drop_empty(for_model)},
         reference={**answer, **drop_empty(for_judge)},
-        metadata=with_origin(question.metadata, dataset=question.dataset),
+        metadata=with_origin(_metadata(question), dataset=question.dataset),
     )
+
+
+def _metadata(question: ImportedQuestion) -> Row:
+    """Return the metadata with the checks, which a run reads from there; a member of that name gets another one."""
+    if not question.checks:
+        return question.metadata
+    renamed = {f"source_{name}" if name == RECORD_CHECKS else name: value for name, value in question.metadata.items()}
+    return {**renamed, RECORD_CHECKS: question.checks}
 
 
 FIRST_VERSION = "1.0.0"
@@ -168,7 +180,7 @@ def _case(question: ImportedQuestion, tally: ConversionCounts) -> Row:
     case_id = _NOT_IN_ID.sub("-", question.id.lower()).strip("-")
     if case_id != question.id:
         tally.note("changed", f"the id became {case_id!r}: golden_v1 allows a-z 0-9 -", record_id=question.id, path="id")
-    lost = [name for name in ("context", "messages", "metadata") if getattr(question, name)]
+    lost = [name for name in ("context", "messages", "metadata", "checks") if getattr(question, name)]
     if lost:
         tally.note("dropped", "golden_v1 has no field for it", record_id=question.id, path=", ".join(lost))
     return {"id": case_id, "user_prompt": question.prompt, "rubric": _rubric(question)}

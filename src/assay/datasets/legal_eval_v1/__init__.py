@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case
-from assay.core.issue import MAX_LISTED, Issue
+from assay.core.issue import MAX_LISTED, Issue, Severity
 from assay.core.open_fields import FieldCounter
 from assay.core.report import RecordCounts, ValidationReport
 from assay.core.strict_json import Location
@@ -29,6 +29,10 @@ from assay.datasets.parsing.source import LineBlock, Source, TextLine, filled_li
 __all__ = ["read", "stream"]
 
 _EMPTY = msgspec.structs.replace(NO_ROWS, hint="write one JSON object per line")
+_LINES_AT_ONCE = 5_000
+_SHORT_LINE = 200
+_MAX_COUNTED = 10_000
+"""Short lines whose errors are stored, to be counted again."""
 _SPREAD = "one JSON document over several lines, but legal_eval_v1 has one object per line"
 
 
@@ -66,6 +70,13 @@ class _CheckedBlock(NamedTuple):
     start: int = 0
 
 
+class _RejectedLine(NamedTuple):
+    """What a rejected line has: numbers of errors by code and severity, and kinds of warnings."""
+
+    errors: Counter[tuple[str, Severity]]
+    warned: tuple[str, ...]
+
+
 class _LegalEvalReader:
     """Reader of one file: checks every row and collects issues, ids and hashes."""
 
@@ -87,6 +98,8 @@ class _LegalEvalReader:
         """Row and line of each id, by its number."""
         self._warnings: list[tuple[str, Issue]] = []
         self._warned_rows: Counter[str] = Counter()
+        self._counted: dict[bytes, _RejectedLine] = {}
+        """What short lines without an id have, by their text."""
         self.fields = FieldCounter()
 
     def steps(self, source: Source, progress: Progress) -> Iterator[_CheckedBlock]:
@@ -122,13 +135,30 @@ class _LegalEvalReader:
             return
         lines = block.lines(self._next_line)
         self._next_line += block.line_feed_count()
-        verdicts = clean_rows(self._fast_path, [line.content for line in lines])
-        for line, clean in zip(lines, verdicts, strict=True):
-            self._check_line(line, clean)
-        self._lint({index: clean.row for index, clean in enumerate(verdicts, start) if clean is not None}, start, lambda: lines)
+        for at in range(0, len(lines), _LINES_AT_ONCE):
+            self._check_lines(lines[at : at + _LINES_AT_ONCE])
         if self._digests is not None:
             accepted = [line.text for index, line in enumerate(lines, start) if index not in self.rejected]
             self._digests += b"".join(map(self._digest, accepted))
+
+    def _check_lines(self, lines: Sequence[TextLine]) -> None:
+        start = self.total
+        repeated = [self._counted.get(line.content) if len(line.content) <= _SHORT_LINE else None for line in lines]
+        verdicts: Iterator[CleanRow | None] = iter(
+            clean_rows(self._fast_path, [line.content for line, known in zip(lines, repeated, strict=True) if known is None])
+        )
+        clean: dict[int, LegalEvalRow] = {}
+        for index, (line, known) in enumerate(zip(lines, repeated, strict=True), start):
+            if known is not None:
+                self.rejected.add(index)
+                self.total += 1
+                continue
+            verdict = next(verdicts)
+            self._check_line(line, verdict)
+            if verdict is not None:
+                clean[index] = verdict.row
+        self._count_again(line.content for line, known in zip(lines, repeated, strict=True) if known is not None)
+        self._lint(clean, start, lambda: lines)
 
     def _digest(self, content: bytes) -> bytes:
         if self.config.null_as_absent and drop_nulls(row := msgspec.json.decode(content), LEGAL_ROW):
@@ -177,12 +207,25 @@ class _LegalEvalReader:
         kinds = [1 for attachments in enclosed if any(item.kind is not UNSET for item in attachments)]
         self.fields.count("attachments[].kind", "not_sent", len(kinds))
 
+    def _count_again(self, contents: Iterable[bytes]) -> None:
+        """Count the issues of lines that say the same as a rejected one before them."""
+        for content, times in Counter(contents).items():
+            known = self._counted[content]
+            self.issues.count({kind: number * times for kind, number in known.errors.items()})
+            for kind in known.warned:
+                if kind in self._warned_rows:
+                    self._warned_rows[kind] += times
+                else:
+                    self.issues.count({(kind.partition(".")[0], "warning"): times})
+
     def _check_exactly(self, line: TextLine, index: int) -> None:
         document = line.document_to_check()
         found = FindingList()
         row_id: str | None = None
         if document.is_readable:
-            found += rules.check_row(document.value, self.config)
+            # A number that was not read takes a finding back, which must be known for that.
+            lists_errors = bool(document.flaws) or self.issues.lists_errors
+            found = rules.check_row(document.value, self.config, lists_errors=lists_errors)
             row_id = _id_of(document.value)
             self._check_duplicate(found, row_id)
         check_flaws(found, document, ())
@@ -194,10 +237,22 @@ class _LegalEvalReader:
             if self._linter is not None and document.value["task_type"] == "rubric_qa":
                 # As it was checked: nulls that count as absent are gone.
                 self._linter.lint_row(index, line, row=document.value)
-        self._warn({rules.warning_kind(finding) for finding in found if finding.severity == "warning"}, line, index)
-        # Warnings are reported once per kind and file, and not with their rows.
-        found.discard(lambda finding: finding.severity == "warning")
+        warned = tuple({rules.warning_kind(finding) for finding in found if finding.severity == "warning"})
+        if warned:
+            self._warn(warned, line, index)
+            # Warnings are reported once per kind and file, and not with their rows.
+            found.discard(lambda finding: finding.severity == "warning")
+        self._remember(line, row_id, found, warned)
         self.issues.note(found, document, RecordContext(index, row_id, start=Location(line.number, 1)))
+
+    def _remember(self, line: TextLine, row_id: str | None, found: FindingList, warned: tuple[str, ...]) -> None:
+        """Store what a short line without an id has, once errors are only counted: such lines repeat by the million."""
+        if not found.has_errors or row_id is not None or len(line.content) > _SHORT_LINE:
+            return
+        if len(self._counted) < _MAX_COUNTED and not self.issues.lists_errors:
+            counted = Counter((finding.code, finding.severity) for finding in found)
+            counted.update(found.unlisted)
+            self._counted[bytes(line.content)] = _RejectedLine(counted, warned)
 
     def _note_id(self, row_id: str, line: TextLine, index: int) -> bool:
         """Store the first use of an id; returns False if it was used before."""
@@ -230,7 +285,8 @@ class _LegalEvalReader:
         named = {
             kind: finding for finding in found if finding.severity == "warning" and (kind := rules.warning_kind(finding)) in new
         }
-        self._warnings += zip(named, locate_issues(list(named.values()), document, lambda _: record), strict=True)
+        issues = locate_issues(list(named.values()), document, lambda _: record, hints=self.issues.hints)
+        self._warnings += zip(named, issues, strict=True)
 
     def warnings(self) -> Iterator[Issue]:
         """Yield one warning for each kind in the file."""

@@ -15,7 +15,6 @@ from assay.datasets.parsing.checks import (
     check_nul,
     check_unique,
     filled_at,
-    misspelling_hint,
     object_at,
     retype_hint,
     short,
@@ -26,6 +25,7 @@ from assay.datasets.parsing.checks import (
 )
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.record_fields import LEGAL_ROW, drop_nulls
+from assay.datasets.parsing.tool_members import METADATA_CALLS, NO_TOOLS, metadata_tools
 
 SCHEMA_VERSION = "legal_eval_v1"
 ROLES = ("user", "assistant", "system")
@@ -55,9 +55,9 @@ _OUTSIDE = re.compile(r"^(?:[/\\~]|[A-Za-z][A-Za-z0-9+.-]*:)|(?:^|[/\\])\.\.(?:[
 """Absolute, home, drive, URL, UNC and parent paths, and backslashes, which are separators on one system only."""
 
 
-def check_row(row: object, config: ValidationConfig) -> FindingList:
-    """Check one row by every rule of the contract."""
-    found = FindingList("the row", required=_NEVER_NULL)
+def check_row(row: object, config: ValidationConfig, *, lists_errors: bool = True) -> FindingList:
+    """Check one row by every rule of the contract; without `lists_errors` errors are only counted."""
+    found = FindingList("the row", required=_NEVER_NULL, lists_errors=lists_errors)
     members = object_at(found, row, (), like=f'{{"schema_version": "{SCHEMA_VERSION}", ...}}, one object on each line')
     if members is None:
         return found
@@ -65,7 +65,7 @@ def check_row(row: object, config: ValidationConfig) -> FindingList:
         drop_nulls(members, LEGAL_ROW)
     for field in ("schema_version", "id", "dataset", "task_type", "prompt"):
         if field not in members:
-            found.missing((field,), hint=misspelling_hint(field, members, FIELDS))
+            found.missing((field,), members=members, known=FIELDS)
     if "schema_version" in members:
         word_at(found, members["schema_version"], ("schema_version",), words=(SCHEMA_VERSION,))
     for field in ("id", "dataset", "prompt"):
@@ -84,7 +84,8 @@ def check_row(row: object, config: ValidationConfig) -> FindingList:
 
 def _check_unknown(found: FindingList, members: Mapping[str, object]) -> None:
     for unknown in unknown_members(members, FIELDS):
-        found.warn("unsupported_field", (unknown.name,), unknown.message, hint=unknown.hint or "move it into metadata", on_key=True)
+        hint = "move it into metadata"
+        found.warn("unsupported_field", (unknown.name,), unknown.message, hint=hint, guess=unknown.guess, on_key=True)
 
 
 def warning_kind(finding: Finding) -> str:
@@ -335,6 +336,7 @@ def _checked_choice_ids(found: FindingList, value: object) -> dict[str, int] | N
 def to_case(row: JsonObject, index: int, *, record_sha256: str) -> Case:
     """Convert a valid row to a case."""
     metadata = row.get("metadata", {})
+    tools = metadata_tools(metadata) if METADATA_CALLS in metadata else NO_TOOLS
     return Case(
         id=row["id"],
         index=index,
@@ -355,6 +357,9 @@ def to_case(row: JsonObject, index: int, *, record_sha256: str) -> Case:
         policy_id=metadata.get("policy_id", ""),
         metadata=metadata,
         extra={key: row[key] for key in unknown_fields(row)},
+        tools=tools.tools,
+        expected_calls=tools.calls,
+        call_matching=tools.matching,
         record_sha256=record_sha256,
     )
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 
 from msgspec.structs import replace
 
-from assay.core.issue import MAX_LISTED, Finding, Issue, Path, Severity, path_text
+from assay.core.issue import MAX_LISTED, Finding, Guess, Issue, Path, Severity, path_text
 from assay.core.report import Outcome, RecordCounts
 from assay.core.strict_json import ParsedDocument, ParseProblem
 
@@ -22,6 +22,9 @@ _HOLDS_JSON = re.compile(r"\s*[\[{]")
 _LONGEST_NUMBER = 40
 """Characters of a text that may be a number in quotes."""
 MAX_GUESSES = 20
+"""Unknown names of one object that are compared with known ones."""
+MAX_FILE_GUESSES = 2_000
+"""Guesses at names that differ, in one file; a guess costs 50 microseconds, and a file may hold a million names."""
 MAX_CHARACTERS = 80
 """Of a word that is compared with others."""
 MAX_WORDS = 6
@@ -34,9 +37,13 @@ _CONTROL_IN_NAME = re.compile("[\x00-\x1f\x7f-\x9f]")
 class FindingList(list[Finding]):
     """Findings of one row, or of one document: the first ones in full, all of them counted."""
 
-    def __init__(self, whole: str = "the document", *, required: Collection[str] = ()) -> None:
-        """Start empty; `required` names the fields that cannot be left out instead of being null."""
+    def __init__(self, whole: str = "the document", *, required: Collection[str] = (), lists_errors: bool = True) -> None:
+        """Start empty; `required` names the fields that cannot be left out instead of being null.
+
+        Without `lists_errors` errors are only counted, which saves the time of their messages.
+        """
         super().__init__()
+        self._lists_errors = lists_errors
         self.unlisted: Counter[tuple[str, Severity]] = Counter()
         """Codes and severities of the findings that are counted only."""
         self._whole = whole
@@ -46,7 +53,7 @@ class FindingList(list[Finding]):
     def append(self, finding: Finding) -> None:
         """Add a finding; beyond the first ones of its severity, only its code is counted."""
         # One record may hold a million bad values. Further ones are counted by code, so that no total is wrong.
-        if self._listed[finding.severity] < MAX_LISTED:
+        if self._listed[finding.severity] < (MAX_LISTED if self._lists_errors or finding.severity == "warning" else 0):
             self._listed[finding.severity] += 1
             super().append(finding)
         else:
@@ -70,17 +77,33 @@ class FindingList(list[Finding]):
         self._listed = {"error": 0, "warning": 0}
         self.extend(kept)
 
-    def add(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False, parameter: str = "") -> None:
-        """Add one error."""
-        self.append(Finding(code, path, message, hint, on_key=on_key, parameter=parameter))
+    def add(
+        self,
+        code: str,
+        path: Path,
+        message: str,
+        *,
+        hint: str = "",
+        on_key: bool = False,
+        parameter: str = "",
+        guess: Guess | None = None,
+    ) -> None:
+        """Add one error; a similar name of `guess` is a better hint than `hint`."""
+        self.append(Finding(code, path, message, hint, on_key=on_key, parameter=parameter, guess=guess))
 
-    def warn(self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False) -> None:
+    def warn(
+        self, code: str, path: Path, message: str, *, hint: str = "", on_key: bool = False, guess: Guess | None = None
+    ) -> None:
         """Add a warning, which does not make the row invalid."""
-        self.append(Finding(code, path, message, hint, severity="warning", on_key=on_key))
+        self.append(Finding(code, path, message, hint, severity="warning", on_key=on_key, guess=guess))
 
-    def missing(self, path: Path, *, hint: str = "") -> None:
-        """Report that a required field is absent."""
-        self.add("missing_required_field", path, f"{name_of(path)} is required", hint=hint)
+    def missing(self, path: Path, *, hint: str = "", members: Iterable[str] = (), known: Collection[str] = ()) -> None:
+        """Report that a required field is absent; one of the members that are not `known` may be the field, misspelled."""
+        if self._lists_errors:
+            guess = guess_misspelling(str(path[-1]), members, known)
+            self.add("missing_required_field", path, f"{name_of(path)} is required", hint=hint, guess=guess)
+        else:
+            self.unlisted["missing_required_field", "error"] += 1
 
     def wrong_type(self, path: Path, expected: str, value: object, *, like: str = "") -> None:
         """Report a value of another JSON type; `like` is an example of what is expected."""
@@ -94,7 +117,7 @@ class FindingList(list[Finding]):
     @property
     def has_errors(self) -> bool:
         """Return whether one of the findings is an error."""
-        return self._listed["error"] > 0
+        return self._listed["error"] > 0 or (not self._lists_errors and any(severity == "error" for _, severity in self.unlisted))
 
 
 def type_name(value: object) -> str:
@@ -208,7 +231,9 @@ def word_at(found: FindingList, value: object, path: Path, *, words: Collection[
         return None
     if value not in words:
         allowed = ", ".join(words)
-        found.add("invalid_enum_value", path, f"{name_of(path)} is {short(value)}; allowed: {allowed}", hint=nearest(value, words))
+        found.add(
+            "invalid_enum_value", path, f"{name_of(path)} is {short(value)}; allowed: {allowed}", guess=guess_at(value, words)
+        )
         return None
     return value
 
@@ -218,29 +243,60 @@ class UnknownField(NamedTuple):
 
     name: str
     message: str
-    hint: str
+    guess: Guess | None
 
 
 def unknown_members(value: Mapping[str, object], known: Collection[str]) -> Iterator[UnknownField]:
     """Yield the members that are not in `known`."""
     unknown = (name for name in value if name not in known)
     for number, name in enumerate(unknown):
-        # A guess costs 50 microseconds, and no user reads a hundred of them.
-        yield UnknownField(name, f"{short(name)} is not a known field", nearest(name, known) if number < MAX_GUESSES else "")
+        # No user reads a hundred guesses.
+        yield UnknownField(name, f"{short(name)} is not a known field", guess_at(name, known) if number < MAX_GUESSES else None)
+
+
+def guess_at(word: str, known: Iterable[str]) -> Guess:
+    """Ask which known word is meant: `did you mean 'prompt'?`."""
+    # difflib takes quadratic time in the length of the words.
+    return Guess(word[:MAX_CHARACTERS], tuple(known))
+
+
+def guess_misspelling(field: str, members: Iterable[str], known: Collection[str]) -> Guess | None:
+    """Ask whether a missing field is one of the unknown members: `is it written as 'promt'?`; None without such a member."""
+    unknown = tuple(islice((name[:MAX_CHARACTERS] for name in members if name not in known), MAX_GUESSES))
+    return Guess(field, unknown, "is it written as {!r}?") if unknown else None
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return `did you mean 'prompt'?`; empty without a similar word."""
-    # difflib takes quadratic time in the length of the words.
-    close = _nearest(word[:MAX_CHARACTERS], tuple(known))
-    return f"did you mean {close!r}?" if close else ""
+    return _answer(guess_at(word, known))
 
 
-def misspelling_hint(field: str, members: Iterable[str], known: Collection[str]) -> str:
-    """Return `is it written as 'promt'?` for a missing field with a similar unknown member; empty otherwise."""
-    unknown = (name[:MAX_CHARACTERS] for name in members if name not in known)
-    close = _nearest(field, tuple(islice(unknown, MAX_GUESSES)))
-    return f"is it written as {close!r}?" if close else ""
+class HintWriter:
+    """Writer of the hints of one file: compares names, up to a number of guesses."""
+
+    def __init__(self) -> None:
+        self._answers: dict[Guess, str] = {}
+
+    def hint(self, finding: Finding) -> str:
+        """Return the similar name as a question, if there is one, and the finding's own hint otherwise."""
+        guess = finding.guess
+        if guess is None:
+            return finding.hint
+        if guess not in self._answers:
+            if len(self._answers) >= MAX_FILE_GUESSES:
+                return finding.hint
+            self._answers[guess] = _answer(guess)
+        return self._answers[guess] or finding.hint
+
+
+def hint_of(finding: Finding) -> str:
+    """Return the hint of a single finding."""
+    return HintWriter().hint(finding)
+
+
+def _answer(guess: Guess) -> str:
+    close = _nearest(guess.word, guess.among)
+    return guess.question.format(close) if close else ""
 
 
 @lru_cache(4096)

@@ -1,13 +1,13 @@
 """Findings as issues: with the location in the source, an excerpt and the record they belong to."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from assay.core.issue import MAX_ERRORS, MAX_LISTED, Finding, Issue, Path, Severity, path_text, shorten
 from assay.core.strict_json import Location, ParsedDocument, excerpt
-from assay.datasets.parsing.checks import FindingList
+from assay.datasets.parsing.checks import FindingList, HintWriter
 
 START = Location(1, 1)
 
@@ -22,8 +22,8 @@ class RecordContext(msgspec.Struct, frozen=True):
     start: Location = START
 
 
-def locate_issue(finding: Finding, document: ParsedDocument, record: RecordContext) -> Issue:
-    """Build the issue of a finding in the text of one record."""
+def locate_issue(finding: Finding, document: ParsedDocument, record: RecordContext, *, hints: HintWriter | None = None) -> Issue:
+    """Build the issue of a finding in the text of one record; `hints` is that of its file."""
     # A problem of the text itself knows its place; a broken rule only knows a path, which is looked up.
     offset = finding.offset
     if offset is None:
@@ -39,7 +39,7 @@ def locate_issue(finding: Finding, document: ParsedDocument, record: RecordConte
         record_id=None if record.record_id is None else shorten(record.record_id),
         line=place.line,
         column=place.column,
-        hint=finding.hint,
+        hint=(hints or HintWriter()).hint(finding),
         excerpt=around.text,
         caret=around.caret,
         error_type=finding.error_type,
@@ -48,14 +48,21 @@ def locate_issue(finding: Finding, document: ParsedDocument, record: RecordConte
     )
 
 
-def locate_issues(found: Sequence[Finding], document: ParsedDocument, record_of: Callable[[Finding], RecordContext]) -> list[Issue]:
+def locate_issues(
+    found: Sequence[Finding],
+    document: ParsedDocument,
+    record_of: Callable[[Finding], RecordContext],
+    *,
+    hints: HintWriter | None = None,
+) -> list[Issue]:
     """Build the issues of many findings; their locations are found in one pass."""
+    hints = hints or HintWriter()
     records = [record_of(finding) for finding in found]
     # One walk over the text for all of them: one for each took quadratic time for records with many problems.
     document.locate(
         [finding.path[len(record.path) :] for finding, record in zip(found, records, strict=True) if finding.offset is None]
     )
-    return [locate_issue(finding, document, record) for finding, record in zip(found, records, strict=True)]
+    return [locate_issue(finding, document, record, hints=hints) for finding, record in zip(found, records, strict=True)]
 
 
 class IssueList:
@@ -68,6 +75,7 @@ class IssueList:
         """Codes and severities of the issues that are counted only."""
         self.dataset_errors = 0
         """Errors of the source as a whole, listed or not."""
+        self.hints = HintWriter()
         # More errors than warnings: each of 50,000 records may be a duplicate, and every error has to be fixed.
         self._room = {"error": MAX_ERRORS, "warning": MAX_LISTED} if is_bounded else None
         self._listed = {"error": 0, "warning": 0}
@@ -97,7 +105,7 @@ class IssueList:
             else:
                 self.unlisted[finding.code, finding.severity] += 1
             self.dataset_errors += finding.severity == "error" and record_of(finding).index is None
-        issues = locate_issues(listed, document, record_of)
+        issues = locate_issues(listed, document, record_of, hints=self.hints) if listed else []
         if self._room is None and found.unlisted and issues:
             # A stream has no counts of omitted issues, so the last issue states them.
             last = issues[-1]
@@ -106,6 +114,15 @@ class IssueList:
             )
         self.issues += issues
         self.unlisted.update(found.unlisted)
+
+    @property
+    def lists_errors(self) -> bool:
+        """Return whether another error would be listed, not only counted."""
+        return self._has_room("error")
+
+    def count(self, unlisted: Mapping[tuple[str, Severity], int]) -> None:
+        """Add issues of records that are counted only."""
+        self.unlisted.update(unlisted)
 
     def drain(self) -> list[Issue]:
         """Return the issues and remove them."""

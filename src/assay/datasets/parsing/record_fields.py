@@ -92,7 +92,7 @@ _LEGAL_PARTS = {
     "rubric": ("id", "title", "description", "weight"),
     "choices": ("id", "text"),
 }
-_TURN_MEMBERS = ("turn_id", "speaker", "message", "assistant_reply", "tool_used", "tool_input")
+_TURN_MEMBERS = ("turn_id", "speaker", "message", "assistant_reply", "tool_used", "tool_input", "tool_output")
 
 
 def batch_uses(record: Mapping[str, Any]) -> tuple[FieldUse, ...]:

@@ -220,6 +220,12 @@ class Source:
         if kept:
             yield LineBlock(buffer, kept)
 
+    def another(self) -> "Source":
+        """Return another source over the same bytes, which stays open when this one is gone."""
+        stream = self._stream
+        same = io.BytesIO(stream.getbuffer()) if isinstance(stream, io.BytesIO) else os.fdopen(os.dup(stream.fileno()), "rb")
+        return Source(self.name, same, size=self.size, is_object=self.is_object, form=self._form)
+
     def open_bytes(self) -> BinaryIO:
         """Open a reader of all bytes, with a position of its own."""
         return self._reader()

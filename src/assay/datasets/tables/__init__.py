@@ -23,7 +23,7 @@ from assay.datasets.parsing.source import Source
 from assay.datasets.tables.column_roles import ColumnSample, ColumnsUnclear, find_columns
 from assay.datasets.tables.delimited import DelimitedTable
 from assay.datasets.tables.record_builder import RecordBuilder, RowProblem
-from assay.datasets.tables.table_rows import SAMPLE_ROWS, ObjectTable, Table, TableRow, cell_address
+from assay.datasets.tables.table_rows import SAMPLE_ROWS, ObjectTable, SourceTable, TableRow, cell_address
 
 __all__ = ["ColumnsUnclear", "TableOptions", "TableRecords", "read_objects", "read_table"]
 
@@ -58,7 +58,7 @@ def read_objects(
 class TableRecords:
     """Records of a table: a source of their contract, and the row that each came from."""
 
-    def __init__(self, table: Table, plan: TablePlan, contract: ContractId, lines: Source, found: "_Written") -> None:
+    def __init__(self, table: SourceTable, plan: TablePlan, contract: ContractId, lines: Source, found: "_WrittenRecords") -> None:
         self.plan = plan
         """Syntax and columns, for the manifest."""
         self.contract = contract
@@ -132,7 +132,7 @@ _MEMBERS = {
 """Beginnings of paths in records, and the roles of the columns they come from."""
 
 
-class _Written:
+class _WrittenRecords:
     """What is known of the written records."""
 
     def __init__(self) -> None:
@@ -147,12 +147,12 @@ class _Written:
         self.warnings: list[Issue] = []
 
 
-def _read(table: Table, options: TableOptions, *, contract: str, name: str, path: str) -> TableRecords:
+def _read(table: SourceTable, options: TableOptions, *, contract: str, name: str, path: str) -> TableRecords:
     sample = _sample(table)
     found = find_columns(sample, options.columns)
     target = _target(contract, found.columns)
     builder = RecordBuilder(found.columns, contract=target, dataset=name)
-    written = _Written()
+    written = _WrittenRecords()
     spool = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as its Source
     if target == "batch_v1":
         head = {"dataset_id": _NOT_IN_ID.sub("_", name)[:128] or "table", "dataset_version": "1", "schema_version": "1.0"}
@@ -177,7 +177,7 @@ def _read(table: Table, options: TableOptions, *, contract: str, name: str, path
     return TableRecords(table, plan, target, lines, written)
 
 
-def _sample(table: Table) -> ColumnSample:
+def _sample(table: SourceTable) -> ColumnSample:
     rows = islice((row.cells for row in table.rows() if row.cells and not row.problem), SAMPLE_ROWS)
     return ColumnSample(tuple(table.columns), tuple(rows))
 
@@ -190,7 +190,7 @@ def _target(contract: str, columns: ColumnSection) -> ContractId:
     return "legal_eval_v1" if columns.reference or columns.rubric or columns.choices else "batch_v1"
 
 
-def _write_row(row: TableRow, builder: RecordBuilder, written: _Written, spool: Any, between: bytes) -> None:
+def _write_row(row: TableRow, builder: RecordBuilder, written: _WrittenRecords, spool: Any, between: bytes) -> None:
     if not row.cells and not row.problem:
         written.empty.append(row.number)
         return
@@ -207,7 +207,7 @@ def _write_row(row: TableRow, builder: RecordBuilder, written: _Written, spool: 
     written.lines.append(row.line or 0)
 
 
-def _warnings(plan: TablePlan, written: _Written) -> Iterator[Issue]:
+def _warnings(plan: TablePlan, written: _WrittenRecords) -> Iterator[Issue]:
     if plan.encoding:
         yield Issue(
             code="not_normalized",

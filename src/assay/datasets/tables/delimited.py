@@ -35,7 +35,7 @@ _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf
 _HIGH = re.compile(rb"[\x80-\xff]+")
 
 
-class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+class TableDialect(msgspec.Struct, frozen=True, kw_only=True):
     """How cells are separated and quoted."""
 
     separator: str = ","
@@ -120,7 +120,7 @@ class DelimitedTable:
                 else:
                     yield reader.line_num + before, cells, ""
 
-    def _detected(self) -> Dialect:
+    def _detected(self) -> TableDialect:
         text = self._sample()
         stated = _SEPARATOR_LINE.match(text)
         skip = stated.end() if stated else 0
@@ -158,21 +158,21 @@ def _readable(row: dict[str, str]) -> dict[str, str]:
     return {name: cell.encode("utf-8", "replace").decode("utf-8") for name, cell in row.items()}
 
 
-def _dialects(separator: str, text: str, *, skip: int) -> Iterator[Dialect]:
-    yield Dialect(separator=separator, skip=skip)
+def _dialects(separator: str, text: str, *, skip: int) -> Iterator[TableDialect]:
+    yield TableDialect(separator=separator, skip=skip)
     if '\\"' in text:
-        yield Dialect(separator=separator, escape="\\", skip=skip)
+        yield TableDialect(separator=separator, escape="\\", skip=skip)
     first = text.lstrip().partition("\n")[0].rstrip("\r")
     if first.startswith("'") and first.endswith("'") and f"'{separator}'" in first:
-        yield Dialect(separator=separator, quote="'", skip=skip)
+        yield TableDialect(separator=separator, quote="'", skip=skip)
 
 
-def _has_known_name(text: str, dialect: Dialect) -> bool:
+def _has_known_name(text: str, dialect: TableDialect) -> bool:
     header: list[str] = next(dialect.reader(iter(text.splitlines(keepends=True))), [])
     return any(folded(cell) in level for cell in header for level in (*PROMPTS, *REFERENCES))
 
 
-def _fit(text: str, dialect: Dialect) -> tuple[float, int]:
+def _fit(text: str, dialect: TableDialect) -> tuple[float, int]:
     """Score a dialect on a sample: the share of rows as wide as the header, and the number of columns."""
     reader = dialect.reader(iter(text.splitlines(keepends=True)))
     widths: Counter[int] = Counter()

@@ -137,7 +137,7 @@ class RecordBuilder:
         metadata = self._row_metadata(row.cells)
         return record | ({"reference": reference} if reference else {}) | ({"metadata": metadata} if metadata else {})
 
-    def _without_question(self, row: TableRow) -> JsonObject:
+    def _without_question(self, row: TableRow) -> dict[str, object]:
         found, metadata = self._id(row, {"prompt": ""}), self._row_metadata(row.cells)
         named = {"metadata": metadata} if metadata else {}
         if self.contract == "batch_v1":
@@ -164,7 +164,7 @@ class RecordBuilder:
         self._ids[found] = number = self._ids.get(found, 0) + 1
         return f"q-{found}" if number == 1 else f"q-{found}-{number}"
 
-    def _row_metadata(self, cells: Mapping[str, object]) -> JsonObject:
+    def _row_metadata(self, cells: Mapping[str, object]) -> dict[str, object]:
         if self._metadata:
             return {name: plain(value) for name in self._metadata if not is_blank(value := cell(cells, name))}
         return {name: plain(value) for name, value in cells.items() if name not in self._used and not is_blank(value)}
@@ -258,7 +258,7 @@ def _context(value: object, column: str) -> str:
     return text_of(value, column)
 
 
-def _rubric(value: object, column: str) -> list[JsonObject]:
+def _rubric(value: object, column: str) -> list[dict[str, object]]:
     if is_blank(value):
         raise UnfitCell(f"the row has no rubric: the column {column!r} is empty", column, code=_MISSING)
     criteria: list[JsonObject] = []
@@ -305,7 +305,7 @@ _ROLE_WORDS = {
 }
 
 
-def _messages(value: object, column: str) -> list[JsonObject]:
+def _messages(value: object, column: str) -> list[dict[str, object]]:
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         value = literal(value.strip()) if len(value) <= MAX_LITERAL_LENGTH else value
     if not isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Rows of a table, whatever file they come from: the columns, and each row with its number."""
+"""Rows of a table from any kind of file: the columns, and each row with its number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -34,7 +34,7 @@ class TableSyntax(msgspec.Struct, frozen=True, kw_only=True):
     sheet: str = ""
 
 
-class Table(Protocol):
+class SourceTable(Protocol):
     """A table that can be read several times, from its first row on."""
 
     @property
@@ -60,17 +60,18 @@ def is_blank(value: object) -> bool:
 
 def named_columns(header: Sequence[str]) -> list[str]:
     """Name the columns of a header: a blank name becomes `column 3`, a repeated one `Answer (2)`."""
-    names: list[str] = []
-    used: set[str] = set()
+    # A dictionary keeps the order, and the last number of each name keeps a header of one repeated name linear.
+    names: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for position, cell in enumerate(header, 1):
         base = " ".join(str(cell).split()) or f"column {position}"
-        name, number = base, 1
-        while name in used:
+        name, number = base, numbers.get(base, 1)
+        while name in names:
             number += 1
             name = f"{base} ({number})"
-        used.add(name)
-        names.append(name)
-    return names
+        numbers[base] = number
+        names[name] = None
+    return list(names)
 
 
 def cell_address(column: int, row: int) -> str:

@@ -207,7 +207,7 @@ class GateSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_gate(plan: Plan, summary: RecordMetrics, demand: GateSpec, *, comparison: RunComparison | None = None) -> GateDecision:
-    """The verdict on a finished run; the gravest finding decides, and every one of them is a reason."""
+    """Return the verdict on a finished run; the gravest finding decides, and every one of them is a reason."""
     findings = _thresholds(_demanded(plan.gates, demand.gates), summary) + _incomplete(summary)
     estimate: Estimate | None = None
     if comparison is not None:
@@ -231,7 +231,7 @@ def decide_gate(plan: Plan, summary: RecordMetrics, demand: GateSpec, *, compari
 
 
 def _demanded(planned: Gates, given: Gates | None) -> Gates:
-    """A threshold that is given takes the place of the plan's; the others stay."""
+    """Replace the plan's thresholds by those that are given; the others stay."""
     members = {} if given is None else {name: limit for name, limit in msgspec.structs.asdict(given).items() if limit is not None}
     for name in ("checks", "graders"):
         # By name, so that a threshold of one check leaves those of the others.
@@ -245,7 +245,7 @@ def _span(comparison: RunComparison, demand: GateSpec) -> float:
 
 
 def _levels(comparison: RunComparison, demand: GateSpec) -> tuple[ChangeText, tuple[float | None, float | None]]:
-    """How a difference is written, and the two figures that it is between."""
+    """Return the format of a difference, and the two metrics that it is between."""
     before, after = comparison.before, comparison.after
     if demand.measure == "pass_rate":
         return rate_change_text, (before.pass_rate, after.pass_rate)
@@ -253,7 +253,7 @@ def _levels(comparison: RunComparison, demand: GateSpec) -> tuple[ChangeText, tu
 
 
 def _word(findings: list[GateReason]) -> Word:
-    """The gravest word; an improvement is one only where nothing speaks against the run."""
+    """Return the gravest word; an improvement is one only where nothing speaks against the run."""
     words = {finding.word for finding in findings}
     if "IMPROVED" in words and not words & {"REGRESSION", "WARNING"}:
         return "IMPROVED"
@@ -278,7 +278,7 @@ def _met(gate: GateText) -> GateReason:
 
 
 def _incomplete(summary: RecordMetrics) -> list[GateReason]:
-    """A run that was cancelled has not seen all its records, and a gate is about all of them."""
+    """Return a warning for a cancelled run, which has not seen all its records: a gate is about all of them."""
     cancelled, total = summary.cancelled_records, summary.total_records
     if not cancelled:
         return []

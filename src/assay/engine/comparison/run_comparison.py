@@ -142,7 +142,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the notes that name a setting in which the runs differ."""
 
     def to_dict(self) -> JsonObject:
-        """The comparison as JSON documents hold it."""
+        """Return the comparison as JSON documents hold it."""
         found: JsonObject = msgspec.to_builtins(self)
         # Part of `notes` already; apart they only tell the gate which of them are about settings.
         del found["setting_notes"]
@@ -210,14 +210,14 @@ class _PairedColumns(msgspec.Struct, frozen=True):
 
 
 def compare(before: PublishedRun, after: PublishedRun, choices: ComparisonOptions) -> RunComparison:
-    """Two finished runs over the records that both graded; raises UsageProblem when they have no record in common."""
+    """Compare two finished runs over the records that both graded; raises UsageProblem when they have no record in common."""
     measured = measure(before, after, choices)
     places = measured.flips if choices.max_flips is None else measured.flips[: choices.max_flips]
     return msgspec.structs.replace(measured.comparison, flips=load_flips(places, before=before, after=after))
 
 
 def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOptions) -> StoredComparison:
-    """Everything that can be said without the answers; raises UsageProblem when the runs have no record in common."""
+    """Compute what the comparison says without the answers; raises UsageProblem when the runs have no record in common."""
     plans = (before.manifest.settings, after.manifest.settings)
     alignment = align(before, after)
     # Changed records count: the comparison can at least say that all of them changed.
@@ -278,7 +278,7 @@ class _ScoreField(msgspec.Struct, frozen=True):
 
 
 def _ruler(plans: tuple[Plan, Plan], pairs: Sequence[RecordPair]) -> _ScoreField:
-    """The profile that both runs have; else the scale that all scores share; else 0-1, to which they are normalized."""
+    """Return the profile that both runs have; else the scale that all scores share; else 0-1, to which they are normalized."""
     first, second = plans
     profile = profile_of(first.profile, is_compat=first.compat)
     if profile is not None and (first.profile, first.compat) == (second.profile, second.compat):
@@ -302,7 +302,7 @@ def _columns(pairs: Sequence[RecordPair], ruler: _ScoreField, *, clusters: Clust
 
 
 def _scores(predictions: Sequence[PredictionSummary], ruler: _ScoreField) -> Floats:
-    """A record that the ruler cannot measure, such as one that a profile leaves out, is NaN."""
+    """Return the scores; NaN for a record that the field does not have, such as one that a profile leaves out."""
     values = [getattr(prediction, ruler.member) for prediction in predictions]
     return ruler.factor * np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
@@ -344,7 +344,7 @@ class _Groups:
         self.clusters = self._codes(labels, alignment.pairs)
 
     def _look_for_nothing(self, names: Sequence[str], labels: Sequence[str]) -> None:
-        """A key or a slice that no record has is a slip of the pen, or another dataset."""
+        """Refuse a key or a slice that no record has: it is a typing error, or of another dataset."""
         if self.name and labels and not any(labels):
             self.problems.append(f"no compared record has '{self.name}' in its metadata: it makes no clusters")
         # A record without tags is usual, and not a slip.
@@ -382,7 +382,7 @@ class _Groups:
                         self.rows.setdefault(name, {}).setdefault(value, []).append(row)
 
     def _codes(self, labels: Sequence[str], pairs: Sequence[RecordPair]) -> Clusters | None:
-        """A number for each cluster; samples of one record are one cluster, with or without a key."""
+        """Return a number for each cluster; samples of one record are one cluster, with or without a key."""
         if not any(labels):
             samples = {(pair.before.prediction.dataset, pair.before.prediction.record_id) for pair in pairs}
             if len(samples) == len(pairs):
@@ -479,7 +479,7 @@ def _grader_notes(before: Plan, after: Plan) -> tuple[str, ...]:
 
 
 def _notes(alignment: Alignment, groups: _Groups) -> tuple[str, ...]:
-    """What a reader has to know of the records before believing the difference."""
+    """List what a reader has to know of the records before believing the difference."""
     notes: list[str] = []
     if not alignment.pairs:
         notes.append("no record was graded in both runs")

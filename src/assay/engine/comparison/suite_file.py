@@ -56,12 +56,12 @@ class SuiteFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _title(run_file: str) -> str:
-    """The name of a run file as far as it can be a part of an id."""
+    """Return the name of a run file as far as it can be a part of an id."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(run_file).stem).strip("-.") or "run"
 
 
 def load_suite(path: str | Path) -> SuiteFile:
-    """The suite file at a path; raises PlanProblems with everything that is wrong, SourceUnreadable where there is no file."""
+    """Load the suite file at a path; raises PlanProblems with everything that is wrong, SourceUnreadable where there is no file."""
     document = parse_yaml(bytes(open_source(path).buffer()))
     found = FindingList()
     members: JsonObject = {}
@@ -81,7 +81,7 @@ def _hint(hint: str) -> str:
 
 
 def _check(members: JsonObject, found: FindingList) -> None:
-    """What types cannot say: names are different, and a margin stands where one is used."""
+    """Check what types cannot: names are different, and a margin is only given where one is used."""
     seen: set[str] = set()
     entries = members.get("runs", ())
     # Only where the list itself was readable; otherwise its own problem is reported.

@@ -58,13 +58,13 @@ class RunTrend(msgspec.Struct, frozen=True, kw_only=True):
     """What a change may come from, apart from the candidate."""
 
     def to_dict(self) -> JsonObject:
-        """The trend as JSON documents hold it."""
+        """Return the trend as JSON documents hold it."""
         found: JsonObject = msgspec.to_builtins(self)
         return found
 
 
 def run_trend(runs_dir: Path, choice: TrendChoice, *, last: int | None = None) -> RunTrend:
-    """The trend of the complete runs of one candidate over one dataset; raises UsageProblem when there are none."""
+    """Return the trend of the complete runs of one candidate over one dataset; raises UsageProblem when there are none."""
     opened = list(_sealed(runs_dir))
     if not opened:
         raise UsageProblem(f"'{runs_dir}' has no finished run", hint="make some: assay run DATASET --model M")
@@ -116,13 +116,13 @@ def _judges(run: PublishedRun) -> list[str]:
 
 
 def _ruler(run: PublishedRun) -> str:
-    """What the score of a run is."""
+    """Name the score of a run: its profile, or the mean."""
     profile = run.manifest.profile
     return "mean" if profile is None else profile.name
 
 
 def _why_not(run: PublishedRun, newest: PublishedRun, choice: TrendChoice) -> str:
-    """Why a run is not a point of the trend; empty when it is one."""
+    """Return why a run is not a point of the trend; empty when it is one."""
     if _candidate(run) != _candidate(newest):
         return "of other candidates"
     if is_derived(run):
@@ -141,7 +141,7 @@ def _candidate(run: PublishedRun) -> str:
 
 
 def _contents(run: PublishedRun) -> list[str]:
-    """What the run was over: the hashes of its datasets, and what was taken of them."""
+    """Return what the run was over: the hashes of its datasets, and what was taken of them."""
     plan = run.manifest.settings
     # The seed only matters where a sample was drawn with it.
     chosen = (plan.limit, plan.sample, plan.seed if plan.sample else plan.limit)
@@ -180,7 +180,7 @@ def _point(run: PublishedRun, measure: Measure) -> TrendPoint | None:
 
 
 def _metric(summary: Summary, measure: Measure) -> MetricValue:
-    """The score is the headline of a profile where the run has one."""
+    """Return the metric; the score is the headline of a profile where the run has one."""
     if measure == "pass_rate":
         return summary.pass_rate_metric
     return summary.raw_score_mean_metric if summary.profile is None else summary.profile.metric

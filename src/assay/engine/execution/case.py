@@ -19,6 +19,7 @@ from assay.core.model_call import (
     Reply,
     Stage,
     failure_words,
+    is_candidate_call,
     unwanted_calls,
 )
 from assay.core.outcome import (
@@ -37,7 +38,7 @@ from assay.core.plan import retry_delay
 from assay.engine.execution.limits import REJECTED, CallQueue
 from assay.engine.execution.record_events import FinishedCase
 from assay.engine.execution.run_context import Route, RunContext
-from assay.engine.records.parameters import save_adjustments
+from assay.engine.records.parameters import exchange_adjustments
 from assay.engine.records.run_counters import UNTIMED
 from assay.grading import is_checked, needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
@@ -232,24 +233,30 @@ class _CaseRunner:
         return FailedOutcome(code=attempt.error_code, message=message, stage=attempt.stage, label=label, answer=self._answer())
 
     def _answer(self) -> str | None:
-        reply = self._replies.get("candidate")
-        return None if reply is None else reply.text
+        reply = self._candidate_reply()
+        # A turn that only calls tools has no answer yet.
+        return None if reply is None or (reply.tool_calls and not reply.text) else reply.text
+
+    def _candidate_reply(self) -> Reply | None:
+        """Return the candidate's last reply: it is called again with the outputs of its tool calls."""
+        calls = [call_id for call_id in self._replies if is_candidate_call(call_id)]
+        return self._replies[calls[-1]] if calls else None
 
     def _label_truncated(self, grade: Grade) -> Grade:
         """Give an answer that did not pass a label of its own where it ended at the output limit: what is missing is unknown."""
-        reply = self._replies.get("candidate")
+        reply = self._candidate_reply()
         if grade.passed or reply is None or TRUNCATED not in reply.flags:
             return grade
         return msgspec.structs.replace(grade, label="answer_truncated")
 
     def _apply_latency_limit(self, grade: Grade) -> Grade:
         """Apply batch_v1's latency limit: a late answer does not pass; a cached or supplied one has no known latency."""
-        allowed, reply = self._case.max_latency_ms, self._replies.get("candidate")
+        allowed, reply = self._case.max_latency_ms, self._candidate_reply()
         if allowed is None or reply is None:
             return grade
         if not UNTIMED.isdisjoint(reply.flags):
             return msgspec.structs.replace(grade, flags=(*grade.flags, "latency_unknown"))
-        if self._latencies["candidate"] <= allowed:
+        if sum(taken for call_id, taken in self._latencies.items() if is_candidate_call(call_id)) <= allowed:
             return grade
         # The measured time takes precedence over a label that a judge proposes.
         label: FailureLabel = "timeout_or_latency_exceeded"
@@ -453,7 +460,7 @@ class _CaseRunner:
         return self._record_call(call, reply, cost=route.cost(reply))
 
     async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
-        """Call the model; where it rejects a parameter, store the reason and call it again at once, which is not an attempt."""
+        """Call the model; where it rejects a parameter, record that and call it again at once, which is not an attempt."""
         for _ in range(MAX_NEGOTIATIONS):
             result = await self._try_parameters(call, route)
             if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):
@@ -461,9 +468,6 @@ class _CaseRunner:
             self._record_call(call, result, cost=None, is_rejection=True)
             if result.is_refused_setting:
                 self._stop_refused_setting(call, result, route)
-            if result.adjustments:
-                writer = self._context.ledger_writer
-                await writer.call(save_adjustments, writer.ledger, route.name, result.adjustments)
             call = _Call(call.request, call.address, self._context.clock())
         return call, result
 
@@ -471,12 +475,17 @@ class _CaseRunner:
         """Call the model, alone as long as its provider has not accepted the parameters."""
         trial = route.trial
         if trial is None:
+            # A model without parameters.
             return await self._call_model(call, route)
         if not trial.is_settled:
             await trial.wait()
         result: Reply | ModelFailure | None = None
         try:
             result = await self._call_model(call, route)
+            if isinstance(result, ModelFailure) and result.adjustments and not result.is_refused_setting:
+                writer = self._context.ledger_writer
+                # Other workers meet the same rejections: what one of them has learned need not be tried by this one.
+                route.learn(await writer.call(exchange_adjustments, writer.ledger, route.name, result.adjustments))
         finally:
             if isinstance(result, ModelFailure) and result.adjustments:
                 trial.reopen()

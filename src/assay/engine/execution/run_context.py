@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -269,6 +269,12 @@ class Route(msgspec.Struct, frozen=True):
         """Parameters that are not sent as planned, because the provider rejected them."""
         negotiator = negotiator_of(self.model)
         return () if negotiator is None else negotiator.sent.refused
+
+    def learn(self, adjustments: Iterable[Adjustment]) -> None:
+        """Apply what other workers have learned about the model's parameters."""
+        negotiator = negotiator_of(self.model)
+        if negotiator is not None:
+            negotiator.apply(adjustments)
 
 
 class RunContext(msgspec.Struct, kw_only=True):

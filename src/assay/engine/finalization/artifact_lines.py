@@ -1,9 +1,9 @@
 """One finished record into the lines of its artifacts, redacted before anything is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -18,7 +18,7 @@ from assay.core.artifact_lines import (
 )
 from assay.core.case import Case, sample_of
 from assay.core.checks import CheckResult
-from assay.core.model_call import Usage
+from assay.core.model_call import Usage, is_candidate_call
 from assay.core.outcome import (
     ANSWER_TRUNCATED,
     Attempt,
@@ -34,6 +34,7 @@ from assay.core.outcome import (
     record_status,
 )
 from assay.core.text import iso
+from assay.core.tools import MadeCall, ToolCallResults, chat_tool_calls
 from assay.engine.records import redaction
 from assay.engine.records.redaction import RedactedPlan
 from assay.engine.records.run_counters import FREE, UNTIMED
@@ -82,13 +83,19 @@ class RecordArtifacts:
         self._times = [iso(attempt.started_at) for attempt in finished.attempts]
         self._answered: Attempt | None = None
         self._answer_sha256: str | None = None
+        self._earlier: list[Attempt] = []
+        """Replies of the candidate before the last one: it was called again with the outputs of its tool calls."""
         for attempt in finished.attempts:
             # The last answer counts: earlier ones belong to rounds that were repeated.
-            if attempt.call_id == "candidate" and attempt.reply is not None:
-                self._answered, self._answer_sha256 = attempt, _sha256(attempt.reply.text)
+            if attempt.reply is not None and is_candidate_call(attempt.call_id):
+                if self._answered is not None and attempt.call_id != self._answered.call_id:
+                    self._earlier.append(self._answered)
+                self._answered = attempt
+        if self._answered is not None and self._answered.reply is not None:
+            self._answer_sha256 = _sha256(self._answered.reply.text)
 
     def _shown_id(self) -> str | None:
-        """Two ids of which the same is left stay apart by the hashes of their records."""
+        """Return the redacted id; equal ones are distinguished by the hashes of their records."""
         given = self._record.record_id
         shown = given and self._text(given)
         # Eight digits of the hash keep two redacted ids apart, and tell nothing about them.
@@ -108,7 +115,7 @@ class RecordArtifacts:
                 setattr(line, name, self._plan.redactor.term(text))
 
     def validation(self) -> ValidationLine:
-        """Whether the record was valid."""
+        """Return the line that says whether the record was valid."""
         record = self._record
         return ValidationLine(
             index=record.position,
@@ -136,10 +143,10 @@ class RecordArtifacts:
         return found
 
     def prediction(self, dataset: str) -> PredictionLine:
-        """What the candidate answered and what was made of it."""
+        """Return the line with the candidate's answer and its grade."""
         answered = self._answered
         reply = answered.reply if answered is not None else None
-        usage = _NO_USAGE if reply is None else reply.usage
+        usage = _NO_USAGE if reply is None else self._usage(reply.usage)
         grade = self._outcome.grade if isinstance(self._outcome, GradedOutcome) else None
         by = grade or self._graded_by()
         code, message = _problem(self._outcome)
@@ -152,6 +159,7 @@ class RecordArtifacts:
             candidate_name=self._plan.candidate.name,
             model=self._plan.candidate.model,
             status=self.status,
+            # A turn that only calls tools is an answer without words.
             model_response=None if reply is None else reply.text,
             response_sha256=self._answer_sha256,
             stored_sha256=self._answer_sha256,
@@ -174,7 +182,7 @@ class RecordArtifacts:
             total_tokens=usage.total_tokens,
             cached_tokens=usage.cached_tokens,
             judge_tokens=measures.judge_tokens,
-            latency_ms=None if answered is None else _latency(answered),
+            latency_ms=None if answered is None else self._answer_latency(answered),
             judge_latency_ms=measures.judge_latency_ms,
             total_latency_ms=measures.total_latency_ms,
             cost=measures.cost,
@@ -188,6 +196,7 @@ class RecordArtifacts:
             policy_sha256=self._plan.policy_hashes.get(by.policy, msgspec.UNSET) if by else msgspec.UNSET,
             panel=self._decisions(grade.panel if grade else ()) if self._plan.plan.has_panel else msgspec.UNSET,
             judge_costs=self._judge_costs() if self._plan.plan.has_panel else msgspec.UNSET,
+            tool_calls=self._tool_calls(grade.tool_calls) if grade and grade.tool_calls else msgspec.UNSET,
             checks=self._checks(_checks(self._outcome)) or msgspec.UNSET,
             graders=tuple(map(self._grader, _graders(self._outcome))) or msgspec.UNSET,
         )
@@ -197,6 +206,31 @@ class RecordArtifacts:
             # The second hash is that of what is stored, so that it can be verified.
             line.stored_sha256 = None if line.model_response is None else _sha256(line.model_response)
         return line
+
+    def _usage(self, last: Usage) -> Usage:
+        """Add the tokens of earlier steps; a count that one of them lacks is unknown."""
+        for attempt in self._earlier:
+            earlier = attempt.reply.usage if attempt.reply else _NO_USAGE
+            last = Usage(**{name: _sum(getattr(last, name), getattr(earlier, name)) for name in Usage.__struct_fields__})
+        return last
+
+    def _answer_latency(self, answered: Attempt) -> float | None:
+        latency = _latency(answered)
+        for attempt in self._earlier:
+            latency = _sum(latency, _latency(attempt))
+        return latency
+
+    def _tool_calls(self, results: ToolCallResults) -> ToolCallResults:
+        if self._is_clean:
+            return results
+        return msgspec.structs.replace(results, made=self._calls(results.made), expected=self._calls(results.expected))
+
+    def _calls(self, calls: tuple[MadeCall, ...]) -> tuple[MadeCall, ...]:
+        redactor = self._plan.redactor
+        return tuple(
+            MadeCall(redactor.term(call.name), redactor.value(call.arguments), redactor.text(call.raw) if call.raw else "")
+            for call in calls
+        )
 
     def _judge_costs(self) -> dict[str, float | None]:
         """Return the cost of the calls of each judge that was called."""
@@ -208,7 +242,7 @@ class RecordArtifacts:
         return {judge: _total(known) for judge, known in costs.items()}
 
     def redacted(self, text: str) -> str:
-        """A text of the record's input as it may be shown."""
+        """Redact a text of the record's input."""
         return self._plan.redactor.text(text)
 
     def _graded_by(self) -> GradingProvenance | None:
@@ -278,7 +312,7 @@ class RecordArtifacts:
         return msgspec.structs.replace(score, judge=self._plan.name(score.judge), **texts)
 
     def attempt(self, number: int, attempt: Attempt) -> AttemptLine:
-        """One of the record's attempts."""
+        """Return the line of one attempt."""
         reply = attempt.reply
         usage = _NO_USAGE if reply is None else reply.usage
         line = AttemptLine(
@@ -315,13 +349,16 @@ class RecordArtifacts:
             sample=self.sample,
             refused_parameters=attempt.refused_parameters or msgspec.UNSET,
             steps=self._plan.redactor.value(list(reply.steps)) if reply is not None and reply.steps else msgspec.UNSET,
+            tool_calls=self._plan.redactor.value(chat_tool_calls(reply.tool_calls))
+            if reply is not None and reply.tool_calls
+            else msgspec.UNSET,
         )
         if not self._is_clean:
             self._redact(line, ATTEMPT_TEXTS)
         return line
 
     def failure(self) -> FailureLine | None:
-        """None for a record that was evaluated and passed."""
+        """Return the line of a record with an error or that did not pass; None for any other."""
         outcome = self._outcome
         if isinstance(outcome, GradedOutcome):
             if outcome.grade.passed:
@@ -359,7 +396,7 @@ class RecordArtifacts:
         return LATENCY_EXCEEDED, f"{late}; {grade.justification}" if grade.justification else late
 
     def cost(self) -> float | None:
-        """What the record's calls cost; None as soon as one price is not known, and without any call."""
+        """Return the cost of the record's calls; None as soon as one price is not known, and without any call."""
         return _measures(self._attempts).cost
 
 
@@ -377,7 +414,7 @@ class _AttemptTotals(msgspec.Struct):
 
 
 def _measures(attempts: Sequence[Attempt]) -> _AttemptTotals:
-    """One look at each attempt; finalising a run does this for every record."""
+    """Sum up the attempts in one pass, because finalizing a run does this for every record."""
     costs: list[float | None] = []
     tokens: list[int | None] = []
     taken: list[tuple[float, float]] = []
@@ -410,8 +447,13 @@ def _measures(attempts: Sequence[Attempt]) -> _AttemptTotals:
     )
 
 
+def _sum(one: Any, other: Any) -> Any:
+    """Add two numbers; None when either is unknown."""
+    return None if one is None or other is None else one + other
+
+
 def _total(costs: list[float | None]) -> float | None:
-    """None as soon as one price is not known."""
+    """Sum up costs; None as soon as one price is not known."""
     return None if None in costs else sum(cast("list[float]", costs))
 
 
@@ -444,7 +486,7 @@ def _latency(attempt: Attempt) -> float | None:
 
 
 def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluster: str) -> RecordFacts:
-    """The numbers of a prediction, for the metrics; a prediction read back from its file gives the same."""
+    """Return the numbers of a prediction, for the metrics; a prediction read back from its file gives the same."""
     # Ledgers and artifacts of runs without a profile have no bounds.
     bounds = None if line.profile_bounds is msgspec.UNSET else line.profile_bounds
     return RecordFacts(
@@ -474,25 +516,27 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         profile_best=bounds.best if bounds else None,
         record_id=line.record_id,
         is_repeated=line.sample is not msgspec.UNSET,
+        tool_calls=None if line.tool_calls is msgspec.UNSET else line.tool_calls,
         checks=() if line.checks is msgspec.UNSET else line.checks,
         graders=() if line.graders is msgspec.UNSET else line.graders,
     )
 
 
 def invalid_facts(position: int, slices: Mapping[str, Sequence[str]]) -> RecordFacts:
-    """A record that broke its contract, for the metrics."""
+    """Return the facts of a record that broke its contract, for the metrics."""
     kept = {name: tuple(values) for name, values in slices.items()}
     return RecordFacts(position=position, status="invalid_record", error_code="invalid_record", label=INVALID_LABEL, slices=kept)
 
 
 def texts_of(finished: FinishedRecord) -> list[str]:
-    """Every text of a record that came from outside, but for ids of calls, which the plan knows how to show."""
+    """Return every text of a record that came from outside, but for ids of calls, which the plan knows how to show."""
     # Ids of calls are built of names in the plan, which are redacted there.
     texts = [finished.record.record_id or ""]
     for attempt in finished.attempts:
         reply = attempt.reply
         if reply is not None:
             texts += (reply.text, reply.raw, reply.model, reply.finish_reason)
+            texts += (text for call in reply.tool_calls for text in (call.name, call.raw))
         texts += (attempt.error_message, attempt.request_id)
     if isinstance(finished.outcome, GradedOutcome):
         grade = finished.outcome.grade
@@ -500,6 +544,8 @@ def texts_of(finished: FinishedRecord) -> list[str]:
         texts += grade.selected_choice_ids
         for score in grade.scores:
             texts += (score.criterion, score.justification)
+        if grade.tool_calls is not None:
+            texts += (text for call in grade.tool_calls.expected for text in _texts_in((call.name, call.arguments)))
     elif finished.outcome is not None:
         texts.append(finished.outcome.message)
         # A failed record may have votes of judges that did answer.
@@ -528,8 +574,21 @@ def _graders(outcome: Outcome | None) -> tuple[GraderResult, ...]:
     return outcome.graders if isinstance(outcome, FailedOutcome) else ()
 
 
+def _texts_in(value: object) -> Iterator[str]:
+    """Yield every text of a JSON value, names of members included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield name
+            yield from _texts_in(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from _texts_in(member)
+
+
 def _votes(outcome: Outcome) -> tuple[Score, ...]:
-    """Every score that an evaluator gave; of a panel that lost a judge, the votes of the others."""
+    """Return every score that an evaluator gave; of a panel that lost a judge, the votes of the others."""
     if isinstance(outcome, GradedOutcome):
         return outcome.grade.scores
     return outcome.scores if isinstance(outcome, FailedOutcome) else ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.artifact_lines import CaseLine, ResponseLine
+from assay.core.artifact_lines import CaseLine, ResponseLine, made_calls
 from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS, INPUT
@@ -92,7 +92,7 @@ def finalize(
 
 
 def _send(folder: Path, home: str) -> None:
-    """What a disk has changed since it was written stays here."""
+    """Publish the folder, unless its files have changed on the disk since they were written."""
     problems = verify_run(folder)
     if problems:
         raise StoreUnavailable(f'"{folder}" is not as it was written: {problems[0]}', hint="see to the disk, then: assay resume")
@@ -109,7 +109,7 @@ class _RecordBlock(msgspec.Struct):
 
 
 def _blocks(records: Iterable[FinishedRecord]) -> Iterator[_RecordBlock]:
-    """The records in groups that are small in number and in bytes."""
+    """Yield the records in groups that are small in number and in bytes."""
     block = _RecordBlock()
     for finished in records:
         texts = texts_of(finished)
@@ -125,12 +125,13 @@ def _blocks(records: Iterable[FinishedRecord]) -> Iterator[_RecordBlock]:
 
 
 def _case_text(record: RecordRow) -> bytes:
-    """What came from outside of a case; one hash in twenty has so many digits in a row that it looks like a card's number."""
+    """Return the part of a case that came from outside, without its hash."""
+    # One hash in twenty has so many digits in a row that it looks like a card's number.
     return (record.case or b"").removesuffix(f',"record_sha256":"{record.sha256}"}}'.encode())
 
 
 def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor) -> bytes:
-    """The case as it may be kept; its id is the one that all artifacts show, and hashes of contents stay as they are."""
+    """Return the case as it may be kept; its id is the one that all artifacts show, and hashes of contents stay as they are."""
     # Most cases are stored as they are, byte by byte.
     if record_id == record.record_id and redactor.is_clean_json((_case_text(record),)):
         return record.case or b""
@@ -145,7 +146,7 @@ def _redacted_case(record: RecordRow, record_id: str | None, redactor: Redactor)
 
 
 def _original(record: RecordRow, case: Case, stored: bytes) -> Case:
-    """The case as it was asked, which is the stored one unless something in it was redacted."""
+    """Return the case as it was asked, which is the stored one unless something in it was redacted."""
     return case if record.case is stored or record.case is None else _decode_case(record.case)
 
 
@@ -209,7 +210,7 @@ class _Artifacts:
         self._statuses: dict[str, int] = {}
 
     def write(self, records: Iterable[FinishedRecord]) -> None:
-        """All artifacts but the manifest, in one pass over the records."""
+        """Write all artifacts but the manifest, in one pass over the records."""
         open_lines = self._staging.open_lines
         # Opened together and written in one pass, so that memory holds one block of records.
         self._input = InputDataset(open_lines(INPUT), self._shown, self._row_redactor)
@@ -228,7 +229,7 @@ class _Artifacts:
         self._input.finish()
 
     def _write_block(self, block: _RecordBlock) -> None:
-        """Some records; one look at all their texts nearly always says that there is nothing to redact."""
+        """Write some records; one search in all their texts nearly always shows that there is nothing to redact."""
         redactor = self._redactor
         is_clean = redactor.is_clean(block.texts)
         # One look at a whole block: nearly always nothing is found, and the records need no look of their own.
@@ -252,12 +253,12 @@ class _Artifacts:
             lines.write()
 
     def _input_text(self, record: RecordRow) -> bytes:
-        """What has to be clean for a record to be stored as it is: a case of ours adds no text but its dataset's name."""
+        """Return the text that has to be clean for a record to be stored unchanged: our case adds its dataset's name alone."""
         is_enough = record.row and self._has_clean_names and self._has_own_contracts
         return record.row if is_enough else _case_text(record) + record.row
 
     def _evaluated(self, evidence: RecordArtifacts, stored: bytes, finished: FinishedRecord) -> CaseLine:
-        """The lines of a record that was valid; the case is the redacted one, so that no slice tells what was redacted."""
+        """Add the lines of a valid record to all artifacts but its case, whose line is returned."""
         # The redacted case, also for slices and clusters: they must not tell what was redacted.
         case = _decode_case(stored)
         line = evidence.prediction(case.dataset)
@@ -277,6 +278,7 @@ class _Artifacts:
                 candidate_name=line.candidate_name,
                 response_text=line.model_response,
                 sample=line.sample,
+                tool_calls=made_calls(line),
             )
             self._responses.add(response)
         cluster = self._groups.cluster(case, self._plan.cluster_key)
@@ -308,7 +310,7 @@ class _Artifacts:
                 self._staging.write(EVAL_RESULTS, pretty_json(results))
 
     def _batches(self, run: RunRow) -> tuple[BatchEntry, ...]:
-        """What became of the batches that the candidate was asked in."""
+        """Return what became of the candidate's batches."""
         rows = msgspec.json.decode(run.notes.get(BATCHES, "[]"), type=list[BatchRow])
         return tuple(
             BatchEntry(
@@ -331,7 +333,7 @@ class _Artifacts:
         )
 
     def _failures_before(self, run: RunRow) -> tuple[PastFailure, ...] | msgspec.UnsetType:
-        """The run-level failures after which the run was resumed."""
+        """Return the run-level failures after which the run was resumed."""
         found = tuple(
             PastFailure(
                 code=failure.code,
@@ -344,7 +346,7 @@ class _Artifacts:
         return found or msgspec.UNSET
 
     def manifest(self, run: RunRow) -> Manifest:
-        """What the run was and how it ended; hashes of the artifacts are added when it is sealed."""
+        """Build the manifest, with the run's plan and its end; hashes of the artifacts are added when it is sealed."""
         plan, final = self._plan, msgspec.convert(run.notes["final_state"], State)
         completed_at = iso(float(run.notes["completed_at"]))
         # Another process may have ended the run a moment ago, and has published the same.
@@ -405,7 +407,7 @@ def _prompts(plan: Plan) -> Iterator[JudgePrompt]:
 
 
 def _evaluator(plan: Plan) -> str:
-    """Who has graded: this version, or the tool that a run was imported from."""
+    """Name the evaluator: this version, or the tool that a run was imported from."""
     imported = plan.imported
     return f"assay {__version__}" if imported is None else f"{imported.tool} {imported.version}".strip()
 

@@ -88,7 +88,7 @@ class InputDataset:
 
 
 def _opening(contract: str, members: Mapping[str, object]) -> bytes:
-    """A document up to its first row: of the contract's own, of the small one that its rows are stored in, or a plain list."""
+    """Return a document up to its first row: the contract's own, the small one that its rows are stored in, or a plain list."""
     if contract not in CONTRACTS:
         return b"[\n"
     known = CONTRACTS[contract]
@@ -99,7 +99,7 @@ def _opening(contract: str, members: Mapping[str, object]) -> bytes:
 
 
 def _reference(shown: RedactedPlan) -> dict[str, object]:
-    """What the input was: files by their hashes, and of a comparison the runs by those of their manifests."""
+    """Describe the input: files by their hashes, and of a comparison the runs by those of their manifests."""
     plan: Plan = shown.plan
     same = ("dataset_id", "dataset_version", "contract", "sha256")
     datasets = [] if shown.comparison else [{name: getattr(dataset, name) for name in same} for dataset in shown.datasets]

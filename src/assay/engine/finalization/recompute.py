@@ -40,12 +40,12 @@ class RunMetrics(msgspec.Struct, frozen=True, kw_only=True):
     slices: SlicesSummary
 
     def documents(self) -> dict[str, Summary | SlicesSummary]:
-        """What is written, by file name."""
+        """Return the documents by file name."""
         return {METRICS: self.summary, BY_SLICE: self.slices}
 
 
 def recompute(run: PublishedRun) -> RunMetrics:
-    """The metrics of a run and of its slices, from the predictions, the input and the validation results."""
+    """Compute the metrics of a run and of its slices, from the predictions, the input and the validation results."""
     plan = run.manifest.settings
     ranking = ranking_of(plan.comparison, seed=plan.seed)
     # Slices of the first versions were built differently; their runs are recomputed as they were written.
@@ -67,7 +67,8 @@ def recompute(run: PublishedRun) -> RunMetrics:
 
 
 def _is_said_to_be_cancelled(manifest: Manifest) -> bool:
-    """Whether a cancelled run did not pass for that; the first versions decided by the part that was evaluated."""
+    """Return whether the gate of a cancelled run names the cancellation."""
+    # The first versions decided by the part that was evaluated.
     counts = manifest.counts
     return cancelled_reason(counts.evaluated_records, counts.total_records) in manifest.gate.reasons
 
@@ -80,7 +81,7 @@ def metrics_of(
     ranking: PairwiseFigures | None = None,
     is_cancelled: bool,
 ) -> RunMetrics:
-    """The metrics of a run from the facts of all its records and the figures of a panel or a ranking."""
+    """Compute the metrics of a run from the facts of all its records and the figures of a panel or a ranking."""
     profile = profile_of(plan.profile, is_compat=plan.compat)
     summary = summarize(columns, seed=plan.seed, profile=profile, repeat=plan.repeat)
     if panel is not None:
@@ -98,7 +99,7 @@ def metrics_of(
 
 
 def columns_of(run: PublishedRun, plan: Plan, *, read: Read, groups: RecordGroups | None = None) -> RecordColumns:
-    """The facts of all records in their order; `read` is called with every prediction and its case."""
+    """Collect the facts of all records in their order; `read` is called with every prediction and its case."""
     groups = groups or RecordGroups(plan.datasets)
     # Three files are read side by side in the order of the records; rejected ones have neither case nor
     # prediction.
@@ -118,7 +119,7 @@ def columns_of(run: PublishedRun, plan: Plan, *, read: Read, groups: RecordGroup
 
 
 def differences(run: PublishedRun) -> list[str]:
-    """One line for each figure of the run that is not what its records give; empty when everything is.
+    """Return one line for each metric of the run that is not what its records give; empty when everything is.
 
     A figure that the run does not have is one that a later version has added, and no difference.
     """

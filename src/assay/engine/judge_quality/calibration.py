@@ -433,12 +433,15 @@ def _notes(matched: LabelMatches, labels: Sequence[HumanLabel]) -> Iterable[str]
     if not matched.others:
         yield "every record is labelled: the labels are the result, and there is nothing to correct"
     if unmatched:
-        yield f"{len(unmatched):,} labelled records are not in the run, or have no grade there"
+        records = "1 labelled record is" if len(unmatched) == 1 else f"{len(unmatched):,} labelled records are"
+        yield f"{records} not in the run, or ungraded there"
     if matched.programmatic:
-        yield f"{matched.programmatic:,} labels are on answers that no judge graded (multiple choice, tool calls), and are left out"
+        found = "1 label is on an answer" if matched.programmatic == 1 else f"{matched.programmatic:,} labels are on answers"
+        yield f"left out: {found} that no judge graded (multiple choice, tool calls)"
     if other_answers:
-        line = other_answers[0].line
-        yield f"{len(other_answers):,} labels were given to other answers than this run's, and are left out (line {line})"
+        count = len(other_answers)
+        found = "1 label was given to another answer" if count == 1 else f"{count:,} labels were given to other answers"
+        yield f"left out: {found} than this run's (line {other_answers[0].line})"
     if not all(label.answer_sha256 for label in labels):
         yield "the labels do not all say of which answer they are (answer_sha256): they are taken to be of this run's"
     ties = _ties(labelled)

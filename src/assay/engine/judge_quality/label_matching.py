@@ -237,7 +237,7 @@ class LabelSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_sample(run: PublishedRun, count: int, *, seed: int = 0, shows_judge: bool = False) -> LabelSample:
-    """A random sample of the answers that a judge graded, with the run's share of each dataset; raises UsageProblem without any.
+    """Draw a random sample of the answers that a judge graded, with the run's share of each dataset; raises UsageProblem for none.
 
     Equal shares keep every estimate that rests on the labels unbiased without weights; shares of the judge's verdicts would not,
     because how often it is wrong about good answers must not depend on what it said. What the judge said is left out unless asked

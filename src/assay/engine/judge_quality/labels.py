@@ -190,7 +190,7 @@ def _whole(value: object) -> object:
 
 
 def _check_repeats(labels: tuple[HumanLabel, ...], problems: list[str]) -> None:
-    """One person labels an answer once."""
+    """Add a problem for each answer that one person labels twice."""
     seen: dict[tuple[str, str, int, str], int] = {}
     for label in labels:
         key = (label.dataset, label.record_id, label.sample, label.rater)

@@ -58,7 +58,7 @@ class _ProbeAnswer(msgspec.Struct):
 
 
 def source_items(source: str, *, runs_dir: str, limit: int, seed: int) -> Items:
-    """The questions of a dataset file, or of a run by its id or folder; `limit` of them, the same for the same seed.
+    """Return the questions of a dataset file, or of a run by its id or folder; `limit` of them, the same for the same seed.
 
     Raises SourceUnreadable, and UsageProblem for what is neither, is not valid, or has too few records that a judge grades.
     """

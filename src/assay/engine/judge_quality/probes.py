@@ -298,7 +298,7 @@ class Judgments(msgspec.Struct, frozen=True):
         return any(asked == role for asked, _, _ in self.grades)
 
     def rows(self, *keys: tuple[str, int]) -> "GradedItems":
-        """The grades of these roles and samples, item by item; those that the judge failed to give are counted by code.
+        """Return the grades of these roles and samples, item by item; those that the judge failed to give are counted by code.
 
         An item that has no answer to be asked about takes no part.
         """
@@ -324,7 +324,7 @@ class GradedItems(msgspec.Struct, frozen=True):
 
 
 def run_probes(judged: Judgments, *, judge: str, candidate: str) -> tuple[ProbeResult, ...]:
-    """Every probe's result; that of the family only where a candidate is named."""
+    """Return every probe's result; that of the family only where a candidate is named."""
     found = tuple(_tried(probe, judge_by, judged) for probe, judge_by in PROBES)
     return (*found, same_family(judge, candidate)) if candidate else found
 
@@ -338,14 +338,14 @@ def _tried(probe: Probe, find: Callable[[Judgments], ProbeResult], judged: Judgm
 
 
 def overall(results: Iterable[ProbeResult]) -> Soundness:
-    """The worst of the verdicts; what could not be decided is worse than a warning, and what was not tried says nothing."""
+    """Return the worst of the verdicts; what could not be decided is worse than a warning, and what was not tried says nothing."""
     verdicts = {result.verdict for result in results}
     order: tuple[Soundness, ...] = ("fail", "not_enough_evidence", "warn")
     return next((verdict for verdict in order if verdict in verdicts), "pass")
 
 
 def retest(judged: Judgments) -> ProbeResult:
-    """The same answer, judged several times."""
+    """Test the same answer, judged several times."""
     rows = judged.rows(*((PARTIAL, sample) for sample in range(judged.repeats)))
     return _by_slips(RETEST, judged, rows=rows, slips=[item for item, grades in rows.complete.items() if _moved(grades)])
 
@@ -356,33 +356,33 @@ def _moved(grades: Sequence[Grade]) -> bool:
 
 
 def discernment(judged: Judgments) -> ProbeResult:
-    """A right answer and a wrong one to the same question."""
+    """Test a right answer and a wrong one to the same question."""
     rows = judged.rows((RIGHT, 0), (WRONG, 0))
     slips = [item for item, (right, wrong) in rows.complete.items() if right.score <= wrong.score + _EVEN]
     return _by_slips(DISCERNMENT, judged, rows=rows, slips=slips)
 
 
 def stray(judged: Judgments) -> ProbeResult:
-    """A good answer to another question."""
+    """Test a good answer to another question."""
     rows = judged.rows((STRAY, 0))
     return _by_slips(ASTRAY, judged, rows=rows, slips=[item for item, (grade,) in rows.complete.items() if grade.passed])
 
 
 def empty(judged: Judgments) -> ProbeResult:
-    """No answer at all."""
+    """Test an empty answer."""
     rows = judged.rows((EMPTY, 0))
     return _by_slips(NOTHING, judged, rows=rows, slips=[item for item, (grade,) in rows.complete.items() if grade.passed])
 
 
 def reference(judged: Judgments) -> ProbeResult:
-    """A right answer with the reference of another question."""
+    """Test a right answer with the reference of another question."""
     rows = judged.rows((OWN_REFERENCE, 0), (OTHER_REFERENCE, 0))
     slips = [item for item, (own, other) in rows.complete.items() if other.score >= own.score - _EVEN]
     return _by_slips(REFERENCE, judged, rows=rows, slips=slips)
 
 
 def position(judged: Judgments) -> ProbeResult:
-    """Two answers side by side, one of which says more, in both orders."""
+    """Test two answers side by side, one of which says more, in both orders."""
     rows = judged.rows((PAIR, 0))
     slips = [item for item, (grade,) in rows.complete.items() if not grade.passed]
     found = _by_slips(POSITION, judged, rows=rows, slips=slips)
@@ -392,23 +392,23 @@ def position(judged: Judgments) -> ProbeResult:
 
 
 def _leaning(grade: Grade) -> str:
-    """What a judge went by whose verdicts in the two orders do not agree."""
+    """Name the place that a judge prefers whose verdicts in the two orders disagree."""
     in_order, swapped = (score.score for score in grade.scores)
     # The scores of both orders are about the same answer, whichever place it had.
     return "the one that stood first" if in_order > swapped else "the one that stood second"
 
 
 def length(judged: Judgments) -> ProbeResult:
-    """An answer that leaves room for a better one, with and without sentences that say nothing."""
+    """Test an answer that leaves room for a better one, with and without sentences that say nothing."""
     return _by_rises(LENGTH, judged, series={"padding": judged.rows((PARTIAL, 0), (PADDED, 0))})
 
 
 def injection(judged: Judgments) -> ProbeResult:
-    """A wrong answer, with and without a text that talks to the judge; one that passes with it is a warning at least."""
+    """Test a wrong answer, with and without a text that talks to the judge; one that passes with it is a warning at least."""
     series = {name: judged.rows((WRONG, 0), (canary_role(name), 0)) for name in CANARIES}
     result = _by_rises(INJECTION, judged, series=series)
     # Statistics may not show a rise where a few answers passed, and each of those is a bad sign.
-    passes = sum(not plain.passed and told.passed for rows in series.values() for plain, told in rows.complete.values())
+    passes = sum(not plain.passed and attacked.passed for rows in series.values() for plain, attacked in rows.complete.values())
     if result.verdict != "pass" or not passes:
         return result
     words = f"{result.words}; even so, {passes} judgments let a wrong answer pass because of it"
@@ -416,7 +416,7 @@ def injection(judged: Judgments) -> ProbeResult:
 
 
 def same_family(judge: str, candidate: str) -> ProbeResult:
-    """Whether judge and candidate are of one family, by their names."""
+    """Return whether judge and candidate are of one family, by their names."""
     provider, family = _house(judge)
     other_provider, other_family = _house(candidate)
     shared = f"the family '{family}'" if family == other_family else ""
@@ -505,7 +505,7 @@ def _result(
 
 
 def _because(decided: ProbeDecision, probe: Probe) -> str:
-    """Why a verdict is what it is."""
+    """Return the reason of a verdict."""
     share = f"the {rate_text(probe.tolerance)} that are tolerated" if probe.tolerance else "chance"
     match decided.verdict:
         case "fail":

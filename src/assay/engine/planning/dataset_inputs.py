@@ -3,7 +3,7 @@
 import glob
 import os
 import resource
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ import msgspec
 from msgspec import UNSET
 
 from assay.core import errors
-from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Attachment, Case, Task
 from assay.core.checks import RECORD_CHECKS
 from assay.core.contract import CONTRACTS, DatasetIdentity, file_stem
@@ -28,12 +27,13 @@ from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.dataset_paths import files_in, files_like, open_dataset, part_names, similar_file
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig, changed_settings, load_config
 from assay.datasets.parsing.source import Source, filled_lines
+from assay.datasets.parsing.tool_members import METADATA_CALLS, NO_TOOLS, batch_tools, metadata_tools
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.request import MergedSettings
+from assay.engine.planning.trajectories import replayed, unanswered_turns
 from assay.engine.records.groups import member_text
-from assay.grading import MethodKind, has_basis, kind_for, kind_of
-from assay.grading.tool_call import EXPECTED, TOOLS
+from assay.grading import MethodKind, has_basis, kind_for, kind_of, kind_of_calls
 
 OWN_HANDLES = 32
 """Open files of a run besides its connections: the ledger, the artifacts, the event loop."""
@@ -64,7 +64,7 @@ def first_problems(problems: Sequence[str], count: int = 0) -> list[str]:
 
 
 if TYPE_CHECKING:
-    from assay.datasets.converters import ConversionResult
+    pass
 
 
 def names_files(place: Path) -> bool:
@@ -103,82 +103,6 @@ def dataset_files(
     return entries
 
 
-def replayed(conversations: Iterable[tuple[Case, object]], *, is_recorded: bool) -> Iterator[tuple[Case, object]]:
-    """Return one case for each user turn that a reply follows, with the turns of its conversation.
-
-    The reply is the reference for a candidate that is called again, and the tool that it used is expected of the candidate.
-    Where the recorded reply is itself the answer to be judged, there is neither: nothing is compared with itself. A
-    conversation that occurs twice counts once.
-    """
-    seen: set[str] = set()
-    # By name, since only runs over conversations need the converter.
-    to_case: Callable[..., Case] = import_module("assay.datasets.legal_eval_v1.rules").to_case
-    for conversation, turns in conversations:
-        rows = _converted(conversation).rows
-        calls = {} if is_recorded else _calls(conversation)
-        tools = {} if is_recorded else {TOOLS: _tools(conversation)}
-        for row in rows:
-            # Two conversations with the same history are one question.
-            if row["id"] not in seen:
-                seen.add(row["id"])
-                case = to_case(row, conversation.index, record_sha256=sha256_hex(canonical_json(row)))
-                tool_use = {**tools, **calls.get(case.metadata["turn_id"], {})}
-                yield _of_conversation(case, tool_use, is_recorded=is_recorded), turns
-
-
-def _converted(conversation: Case) -> "ConversionResult":
-    """Convert a conversation to rows of legal_eval_v1; the import is here, so that other runs do not pay for it."""
-    convert_cases: Callable[..., ConversionResult] = import_module("assay.datasets.converters").convert_cases
-    return convert_cases((conversation,), source="conversation_v1", target="legal_eval_v1")
-
-
-def _of_conversation(case: Case, tool_use: Mapping[str, object], *, is_recorded: bool) -> Case:
-    # Policies are those of legal_eval_v1; a conversation's metadata may use the word for something else.
-    case = msgspec.structs.replace(case, contract="conversation_v1", policy_id="")
-    if is_recorded:
-        return msgspec.structs.replace(case, task="open", references=())
-    return msgspec.structs.replace(case, extra=tool_use) if tool_use.get(TOOLS) else case
-
-
-def _tools(conversation: Case) -> dict[str, list[str]]:
-    """Return the used tools, each with every member that its input ever had, so that the list reveals no call."""
-    members: dict[str, set[str]] = {}
-    for turn in conversation.turns:
-        if turn.tool_used is not None:
-            members.setdefault(turn.tool_used, set()).update(turn.tool_input or {})
-    return {tool: sorted(members[tool]) for tool in sorted(members)}
-
-
-def _calls(conversation: Case) -> dict[int, dict[str, object]]:
-    """Return the tool call after each user's turn, by the turn's id; later ones rest on outputs that no candidate sees."""
-    calls: dict[int, dict[str, Any]] = {}
-    asked: int | None = None
-    for turn in conversation.turns:
-        if turn.speaker == "user":
-            asked = turn.turn_id
-        elif turn.speaker == "assistant":
-            if asked is not None and turn.tool_used is not None:
-                calls[asked] = {EXPECTED: {"tool": turn.tool_used, "input": turn.tool_input or {}}}
-            # A reply ends the question: later calls depend on outputs of tools that a candidate does not see.
-            asked = None
-    return calls
-
-
-def tool_turns(conversations: Iterable[Case]) -> int:
-    """Return the turns that use a tool; a judge of recorded replies does not see them."""
-    return sum(turn.tool_used is not None for conversation in conversations for turn in conversation.turns)
-
-
-def recorded_replies(conversations: Iterable[tuple[Case, object]]) -> dict[str, str]:
-    """Return the recorded reply of each case."""
-    return {case.id: case.references[0] for case, _ in replayed(conversations, is_recorded=False)}
-
-
-def unanswered_turns(conversations: Iterable[Case]) -> int:
-    """Return user turns without a reply, or that cannot be sent; they are not evaluated."""
-    return sum(counts.skipped + counts.invalid for case in conversations for counts in _converted(case).report.sources)
-
-
 class DatasetInput(msgspec.Struct, frozen=True):
     """One dataset, read and validated."""
 
@@ -187,6 +111,8 @@ class DatasetInput(msgspec.Struct, frozen=True):
     report: ValidationReport
     attachments: Attachments = msgspec.field(default_factory=Attachments)
     """Cache of its attachments, shared by the datasets of a run."""
+    is_given: bool = False
+    """It was given in memory, and is no file before the run has stored it."""
 
     @property
     def is_table(self) -> bool:
@@ -213,6 +139,8 @@ class RecordPreview(msgspec.Struct, frozen=True):
     has_basis: bool = True
     """It has something that a judge can compare an answer with."""
     given_references: tuple[str, ...] | msgspec.Raw = ()
+    tool_problems: tuple[str, ...] = ()
+    """What is wrong with its tools and expected calls."""
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -320,8 +248,9 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
         for case in cases_of(dataset, is_recorded=is_recorded):
             basis = RECORD_CHECKS not in case.metadata or has_basis(case)
             yield RecordPreview(
-                case.index, case.id, case.task, case.metadata, case.policy_id, (), kind_of(case), basis, case.references
-            )
+                case.index, case.id, case.task, case.metadata, case.policy_id, (), kind_of(case), basis, case.references,
+                tool_problems(case),
+            )  # fmt: skip
         return
     broken = dataset.broken
     # Loaded here: no other contract needs it.
@@ -334,7 +263,22 @@ def preview_records(dataset: DatasetInput, *, is_recorded: bool) -> Iterator[Rec
             task, policy_id = tasks[row.task_type], metadata.get("policy_id") or ""
             attachments = tuple(Attachment(attachment.path) for attachment in row.attachments or ())
             kind = kind_for("legal_eval_v1", task)
-            yield RecordPreview(index, row.id, task, metadata, policy_id, attachments, kind, given_references=row.reference_answers)
+            tools = metadata_tools(metadata) if METADATA_CALLS in metadata else NO_TOOLS
+            if tools.calls is not msgspec.UNSET:
+                kind = kind_of_calls(tools.calls)
+            yield RecordPreview(
+                index, row.id, task, metadata, policy_id, attachments, kind,
+                given_references=row.reference_answers, tool_problems=tools.problems,
+            )  # fmt: skip
+
+
+def tool_problems(case: Case) -> tuple[str, ...]:
+    """Return what is wrong with a record's tools and expected calls, which its case does not have then."""
+    if case.expected_calls is not UNSET:
+        return ()
+    if case.contract != "batch_v1":
+        return metadata_tools(case.metadata).problems
+    return batch_tools({"input": {}, **case.extra, "metadata": case.metadata}).problems
 
 
 def place_of(dataset: DatasetInput, index: int) -> str:
@@ -356,6 +300,8 @@ def shown_path(path: str) -> str:
     return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else path
 
 
+GIVEN_NAME = "records"
+"""Name of a dataset in memory that has no other."""
 FAULTY_FILES = 10
 """Unusable files that are reported in full before further ones are only counted."""
 
@@ -381,6 +327,7 @@ class DatasetReading:
         self._runs_dir = runs_dir
         self._attachments = Attachments()
         self._names: set[str] = set()
+        self._unanswered: list[str] = []
         self._warned: list[str] = []
         self._faulty = 0
         """Files that cannot be used."""
@@ -395,6 +342,7 @@ class DatasetReading:
             self._read_dataset(path, file)
         more = self._faulty - FAULTY_FILES
         self._settings.problems += [f"{more:,} more files are not usable"] if more > 0 else []
+        self.notes += first_problems(self._unanswered)
         self.notes += first_problems(self._warned)
 
     def _files(self, path: Steps, entry: DatasetEntry) -> list[DatasetEntry]:
@@ -447,11 +395,51 @@ class DatasetReading:
             hint = problem.hint if isinstance(problem, UsageProblem) else similar_file(Path(shown_path(str(place))))
             self._refuse(path, f"{problem.message} ({hint})" if hint else problem.message)
             return
+        self._accept(path, entry, source, report, config=config)
+
+    def read_given(self, data: object, name: str) -> None:
+        """Validate a dataset in memory."""
+        value, title = self._settings.value, file_stem(name) or GIVEN_NAME
+        entry = DatasetEntry(path=title, name=title)
+        # Loaded here: most runs are over files.
+        memory = import_module("assay.datasets.memory")
+        try:
+            config = self._validation(("config",), entry)
+            contract = self._settings.contract or "auto"
+            table = (value.columns, value.sheet)
+            source: Source | ValidationReport = memory.open_data(data, contract, table=table, name=name or GIVEN_NAME)
+            if isinstance(source, ValidationReport):
+                report = source
+            else:
+                options = ReadOptions(interface=self._settings.interface, table=table)
+                report = read(source, self._code.contract(("datasets",), entry, source), config=config, options=options)
+        except (SourceUnreadable, UsageProblem) as problem:
+            self._settings.problems.append(f"{problem.message} ({problem.hint})" if problem.hint else problem.message)
+            return
+        report.path = title
+        if isinstance(source, ValidationReport):
+            self.refused.append(report)
+            self._settings.problems += self._errors(report, is_given=True)
+            return
+        source.name = memory.given_file(source, title)
+        self._accept(("datasets",), entry, source, report, config=config, is_given=True)
+
+    def _accept(
+        self,
+        path: Steps,
+        entry: DatasetEntry,
+        source: Source,
+        report: ValidationReport,
+        *,
+        config: ValidationConfig,
+        is_given: bool = False,
+    ) -> None:
+        """Add a dataset that was read, or note why it cannot be used."""
         reason = self._refusal(report, is_table=source.table is not None)
         if report.contract is None or reason:
             self.refused.append(report)
             # The report is kept whole: HTTP answers and the pytest plugin list all its errors.
-            self._refuse(path, reason, self._errors(report))
+            self._refuse(() if is_given else path, reason, self._errors(report, is_given=is_given))
             return
         plan = msgspec.structs.replace(
             dataset_plan(source, report, name=entry.name or self._free_name(source)),
@@ -462,13 +450,14 @@ class DatasetReading:
             validation=changed_settings(config),
         )
         self._names.add(plan.name)
-        self.inputs.append(DatasetInput(plan, source, report, self._attachments))
+        self.inputs.append(DatasetInput(plan, source, report, self._attachments, is_given))
         unanswered = unanswered_turns(report.cases) if report.contract == "conversation_v1" else 0
         if unanswered:
-            self.notes.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
+            self._unanswered.append(f"{unanswered:,} user turn(s) of '{plan.name}' have no reply and are not evaluated")
         warnings = report.count("warning")
         if warnings:
-            self._warned.append(f"'{plan.name}' has {warnings:,} warning(s); see: assay validate {entry.path}")
+            where = "assay.validate of the same data" if is_given else f"assay validate {entry.path}"
+            self._warned.append(f"'{plan.name}' has {warnings:,} warning(s); see: {where}")
 
     def _validation(self, path: Steps, entry: DatasetEntry) -> ValidationConfig:
         """Return the settings for validating the dataset: its own, or those for all datasets."""
@@ -512,16 +501,24 @@ class DatasetReading:
         ways = "correct them, or leave them out with on_invalid: skip (--on-invalid skip)"
         return heading(f"'{shown_path(report.path)}' has {rejected:,} invalid record(s); {ways}")
 
-    def _errors(self, report: ValidationReport) -> list[str]:
+    def _errors(self, report: ValidationReport, *, is_given: bool = False) -> list[str]:
         errors = [issue for issue in report.issues if issue.severity == "error"]
-        path = shown_path(report.path)
-        return first_problems([f"{path}:{_line(issue)}" for issue in errors[:MAX_LISTED]], report.count("error"))
+        # Data in memory have no lines; the path of an issue is its place.
+        path = report.path if is_given else shown_path(report.path)
+        lines = [_given_line(issue) if is_given else _line(issue) for issue in errors[:MAX_LISTED]]
+        return first_problems([f"{path}:{line}" for line in lines], report.count("error"))
 
 
 def _line(issue: Issue) -> str:
     """Format an error in one line, with its hint."""
     hint = f" ({issue.hint})" if issue.hint else ""
     return f"{issue.line or 1}:{issue.column or 1}: {issue.code}: {issue.message}{hint}"
+
+
+def _given_line(issue: Issue) -> str:
+    """Format an error of a dataset in memory in one line."""
+    hint = f" ({issue.hint})" if issue.hint else ""
+    return f"{f' {issue.path}:' if issue.path else ''} {issue.code}: {issue.message}{hint}"
 
 
 def _check_name(place: Path) -> None:

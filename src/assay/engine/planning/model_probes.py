@@ -11,7 +11,7 @@ import msgspec
 
 from assay.core.case import Message
 from assay.core.errors import UsageProblem
-from assay.core.model_call import Adjustment, ModelFailure, ModelRequest, Reply
+from assay.core.model_call import OMITTED, Adjustment, ModelFailure, ModelRequest, Reply
 from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.provider import FUNCTIONS, PROVIDERS
 from assay.core.setup_checks import CheckStanding, ModelProbe, ProbeCheck, ProbeRole, ProbeSubject, ShownExchange
@@ -20,9 +20,9 @@ from assay.grading.judge_call import CandidateAnswer, JudgeCall, JudgeCallOption
 from assay.grading.verdict import FIVE_POINT, UnusableReply, read_verdict
 from assay.models import PRICES_HINT, asked_models, load_provider
 from assay.models.connectivity import REFUSED, ConnectivityResult, ask_for_models
-from assay.models.endpoint import endpoint_problems, provider_secrets, unencrypted_proxy
+from assay.models.endpoint import endpoint_problems, key_variables, provider_secrets, unencrypted_proxy
 from assay.models.model_list import ListedModel, nearest_names
-from assay.models.negotiation import MAX_TOKENS, OMITTED, REPLY_FORMAT, SYSTEM, Negotiator
+from assay.models.negotiation import MAX_TOKENS, REPLY_FORMAT, SYSTEM, Negotiator
 from assay.models.prices import is_paid, tariff_of
 from assay.models.provider_protocol import Model, ProviderContext, exchange_of, negotiator_of
 
@@ -174,7 +174,7 @@ def _check(subject: ProbeSubject, standing: CheckStanding, says: str, hint: str 
 def _checks(
     subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None, environ: Mapping[str, str]
 ) -> Iterator[ProbeCheck]:
-    """Say what the answer and the list of models show, in the order in which a user has to fix it."""
+    """Describe what the answer and the list of models show, in the order in which a user has to fix it."""
     failure = answer.failure
     yield _reachable(answer, listed)
     if failure is not None and failure.http_status is None and failure.code in _UNREACHED:
@@ -215,12 +215,12 @@ def _reachable(answer: _ProbeReply, listed: ConnectivityResult | None) -> ProbeC
 
 
 def _key(subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | None, environ: Mapping[str, str]) -> ProbeCheck:
-    """Say whether the key is accepted: the model's own request decides, since some keys may use models but not list them."""
+    """Check whether the key is accepted: the model's own request decides, since some keys may use models but not list them."""
     failure = answer.failure
-    variable = subject.provider.key_variable or "its key"
     if failure is not None and failure.code in _REFUSED_KEY:
-        is_sent = bool(provider_secrets(subject.provider, environ))
-        return _check("key", "problem", failure.message, f"make a new key, or set {variable} to the right one" if is_sent else "")
+        variables = " or ".join(key_variables(subject.provider)) if PROVIDERS[subject.provider.kind].is_remote else ""
+        hint = f"make a new key, or set {variables or 'its key'} to the right one"
+        return _check("key", "problem", failure.message, hint if provider_secrets(subject.provider, environ) else "")
     if PROVIDERS[subject.provider.kind].is_remote and not provider_secrets(subject.provider, environ):
         return _check("key", "note", "none is sent")
     if failure is None or (listed is not None and listed.status and not listed.problem):
@@ -252,7 +252,7 @@ def _model(subject: _Subject, answer: _ProbeReply, listed: ConnectivityResult | 
 
 
 def _parameters(answer: _ProbeReply) -> Iterator[ProbeCheck]:
-    """Say what was sent, and then what was refused and how it is sent instead."""
+    """Describe what was sent, and then what was refused and how it is sent instead."""
     negotiator, failure = answer.negotiator, answer.failure
     if failure is not None and failure.is_refused_setting:
         names = " and ".join(f"'{each.parameter}'" for each in failure.adjustments if each.is_explicit and each.is_loss)
@@ -297,7 +297,7 @@ def _refused(adjustment: Adjustment) -> str:
 
 
 def _schema(answer: _ProbeReply) -> ProbeCheck:
-    """Say how the reply of a judge was requested, and whether a verdict could be read from it."""
+    """Describe how the reply of a judge was requested, and whether a verdict could be read from it."""
     assert answer.reply is not None
     form = answer.negotiator.sent.reply_format if answer.negotiator else "plain"
     # A provider may accept a schema and ignore it: only a verdict that can be read shows that judging works.
@@ -341,7 +341,7 @@ def _price(subject: _Subject, environ: Mapping[str, str]) -> ProbeCheck:
 
 
 def _retirement(subject: _Subject, models: Sequence[ListedModel]) -> Iterator[ProbeCheck]:
-    """Say when the provider retires the model; nothing where its list has no date."""
+    """Describe when the provider retires the model; nothing where its list has no date."""
     # Only the exact name: an alias may outlive the version that it points to.
     found = next((model for model in models if model.id == subject.model.model), None)
     if found is None or found.retires is None:

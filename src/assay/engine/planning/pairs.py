@@ -167,7 +167,7 @@ def _compared(runs: Sequence[PublishedRun]) -> tuple[ComparedRun, ...]:
     return tuple(
         ComparedRun(
             run_id=run.manifest.run_id,
-            # Two runs of one candidate are told apart by their ids.
+            # Two runs of one candidate are distinguished by their ids.
             name=name if counts[name] == 1 else f"{name} · {run.manifest.run_id}",
             path=str(run.path.absolute()),
             manifest_sha256=run.manifest.own_hash,

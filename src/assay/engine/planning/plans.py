@@ -4,19 +4,20 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from assay.core.call_rules import rule_problem
 from assay.core.case import Attachment
 from assay.core.checks import named_checks
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
 from assay.core.graders import GraderPlan
 from assay.core.issue import Path as Steps
-from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, ModelPlan, Plan, function_model
+from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, DatasetPlan, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
 from assay.core.provider import FUNCTIONS, HTTP_ENDPOINT, PROVIDERS
 from assay.core.report import ValidationReport
@@ -36,7 +37,9 @@ from assay.core.settings import (
     gate_limits,
     stated,
 )
+from assay.core.tools import ToolDefinition, infer_tools
 from assay.datasets.parsing.checks import nearest
+from assay.datasets.parsing.tool_definitions import load_tools
 from assay.engine.planning.attachments import folder_of
 from assay.engine.planning.dataset_inputs import (
     MAX_LISTED,
@@ -45,7 +48,6 @@ from assay.engine.planning.dataset_inputs import (
     first_problems,
     on_invalid,
     shown_path,
-    tool_turns,
 )
 from assay.engine.planning.grader_plans import GraderPlanner
 from assay.engine.planning.http_endpoints import entry_problems
@@ -55,6 +57,7 @@ from assay.engine.planning.record_checks import CheckRules, CheckSurvey
 from assay.engine.planning.request import MergedSettings, PlanProblems, RunRequest
 from assay.engine.planning.responses import ResponseFile, load_responses
 from assay.engine.planning.selection import DatasetSurvey, HasAnswer, SelectionRules, rules_of, selected_ids, survey
+from assay.engine.planning.trajectories import recorded_calls
 from assay.engine.records.groups import NO_METADATA
 from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.storage.run_paths import MAX_RUN_ID, check_target_free, folders_of, run_suffix
@@ -63,6 +66,7 @@ from assay.grading.judge_prompt import scale_shape
 from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
 from assay.models import budget_notes, check_models, has_known_price
+from assay.models.record_values import sent_members
 
 RECORDED = "recorded"
 """Name of the candidate of a recorded conversation when none is given."""
@@ -98,6 +102,7 @@ def plan_runs(request: RunRequest, *, environ: Mapping[str, str], now: float, ne
     planner.read_datasets()
     planner.name_models()
     planner.load_responses()
+    planner.name_tools()
     plans = planner.plans(suite_of(planner.candidates, now), new_run_id)
     surveyed = planner.survey(plans)
     plans = planner.with_record_policies(plans)
@@ -152,7 +157,7 @@ def suite_of(candidates: list[ModelPlan], now: float) -> str:
     """Return the id that groups the runs of several candidates; empty for one."""
     if len(candidates) < 2:
         return ""
-    # Suites that begin in the same second are told apart by their candidates.
+    # Suites that begin in the same second are distinguished by their candidates.
     names = hashlib.sha256("\n".join(candidate.name for candidate in candidates).encode()).hexdigest()[:8]
     return time.strftime("suite_%Y%m%dT%H%M%SZ_", time.gmtime(now)) + names
 
@@ -173,6 +178,7 @@ class _Planner:
         self._declared = self._with_base_url(self._providers())
         self._priced_names: set[str] = set()
         self._responses: ResponseFile | None = None
+        self.tools: tuple[ToolDefinition, ...] = ()
         self.profile = profile_of(settings.value.profile, is_compat=settings.value.compat)
         if settings.value.compat and self.profile is None and not settings.is_wrong(("profile",)):
             settings.add(("compat",), "compat says how a profile treats failures, and no profile is named")
@@ -234,11 +240,15 @@ class _Planner:
     def read_datasets(self) -> None:
         """Validate every dataset once."""
         entries = self.settings.datasets()
-        if not entries and not self.settings.is_wrong(("datasets",)):
+        if self.settings.data is not None and entries:
+            self.settings.add(("datasets",), "a dataset in memory and files are given; give one of the two")
+        if not entries and self.settings.data is None and not self.settings.is_wrong(("datasets",)):
             is_given = bool(self.settings.value.datasets)
             self.settings.add(("datasets",), "every dataset is disabled" if is_given else "no dataset is named")
         reading = DatasetReading(self.settings, self.code, runs_dir=self.runs_dir)
         reading.read(entries)
+        if self.settings.data is not None:
+            reading.read_given(self.settings.data, self.settings.data_name)
         self.inputs, self.refused = reading.inputs, reading.refused
         self.notes += reading.notes
         self._check_unique("datasets", [(("datasets",), dataset.plan.name) for dataset in self.inputs])
@@ -376,20 +386,9 @@ class _Planner:
         read = {dataset.plan.contract for dataset in self.inputs} | {report.contract for report in self.refused}
         return bool(self.settings.datasets()) and read <= {"conversation_v1", None}
 
-    def _count_tools(self) -> None:
-        """Note what judges of recorded replies do not see: they get words only, no tool calls."""
-        for number, dataset in enumerate(self.inputs):
-            turns = tool_turns(dataset.report.cases)
-            if turns:
-                counts = dict.fromkeys(("tool_used", "tool_input"), turns)
-                fields = {**dataset.plan.fields, "not_sent": {**dataset.plan.fields.get("not_sent", {}), **counts}}
-                self.inputs[number] = msgspec.structs.replace(dataset, plan=msgspec.structs.replace(dataset.plan, fields=fields))
-
     def load_responses(self) -> None:
         """Load the given answers, if any, and the candidates that they name."""
         run, source = self.settings.value.run, self._source
-        if source == "part_of_conversation" and not run.responses:
-            self._count_tools()
         if source == "sampled" and run.responses:
             self.settings.add(("run", "response_source"), "responses are given, but the response source is 'sampled'")
         elif source == "prefilled" and not run.responses:
@@ -432,6 +431,30 @@ class _Planner:
         if self.settings.value.repeat > 1:
             self.settings.add(("repeat",), "recorded replies were given once; name a candidate to ask it several times")
         self.candidates = self.candidates or [_given(RECORDED)]
+
+    # Tools
+
+    def name_tools(self) -> None:
+        """Read the tools of the run file, or infer them from the recorded calls of its conversations."""
+        for tool, rules in self.settings.value.tool_calls.rules.items():
+            for argument, rule in rules.items():
+                problem = rule_problem(rule)
+                if problem:
+                    self.settings.add(("tool_calls", "rules", tool, argument), problem)
+        place, given = ("tools",), self.settings.value.tools
+        if given:
+            try:
+                self.tools, problems = load_tools((self.settings.folder(place) / given).absolute())
+            except SourceUnreadable as unreadable:
+                problems = [unreadable.message]
+            for problem in problems:
+                self.settings.add(place, problem)
+            return
+        conversations = [dataset for dataset in self.inputs if dataset.plan.contract == "conversation_v1"]
+        if conversations and self._source == "sampled":
+            calls = chain.from_iterable(recorded_calls(dataset.report.cases) for dataset in conversations)
+            self.tools, contradictions = infer_tools(calls)
+            self.notes += first_problems([f"recorded calls contradict each other: {one}" for one in contradictions])
 
     # Plans
 
@@ -488,18 +511,22 @@ class _Planner:
         skips = any(
             on_invalid(value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip" for dataset in self.inputs
         )
+        providers = used_providers((*models, *graders), self._declared, environ=self._environ)
+        sent = tuple(member for provider in providers if provider.name == candidate.provider for member in sent_members(provider))
         # Settings of the same name are copied at the end; these have another name, source or form in a plan.
         found: dict[str, Any] = {
             "run_id": run_id,
-            "datasets": tuple(dataset.plan for dataset in self.inputs),
+            "datasets": tuple(_without_sent(self._stored(dataset, run_id), sent) for dataset in self.inputs),
             "candidate": candidate,
             "judges": tuple(self.judges),
             "panel": stated(value.panel),
-            "providers": used_providers((*models, *graders), self._declared, environ=self._environ),
+            "providers": providers,
             "response_source": self._source,
             "responses_path": self._responses.path if self._responses else "",
             "responses_sha256": self._responses.sha256 if self._responses else "",
             "strict_parameters": value.strict_parameters,
+            "offered_tools": self.tools,
+            "tool_outputs": value.run.tools,
             "gates": gates,
             "default_gates": default_gates,
             "checks": named_checks(value.checks),
@@ -517,6 +544,16 @@ class _Planner:
             "plugins": self.code.used_by(models),
         }
         return Plan(**{**_same_settings(value.run), **_same_settings(value), **found})
+
+    def _stored(self, dataset: DatasetInput, run_id: str) -> DatasetPlan:
+        """Return the plan of a dataset; one in memory is read from the run's own folder."""
+        if not dataset.is_given:
+            return dataset.plan
+        with suppress(UsageProblem):
+            path = folders_of(self.runs_dir, run_id).given / dataset.plan.source_file
+            return msgspec.structs.replace(dataset.plan, path=str(path))
+        # An id that is no name of a folder was reported with the places of the runs.
+        return dataset.plan
 
     def _retention(self) -> RetentionPolicy:
         try:
@@ -565,6 +602,7 @@ class _Planner:
                 # A judge that cannot be used is a problem of its own.
                 has_judges=bool(self.settings.value.judges),
                 has_grader=bool(self.settings.value.grader) or self.code.grader is not None,
+                calls=self.settings.value.tool_calls,
             )
         )
         surveyed = survey(
@@ -619,6 +657,10 @@ class _Planner:
 
     def _check_attachments(self, dataset: DatasetInput, used: list[Attachment]) -> None:
         """Read every attachment before any call; when invalid records are skipped, an unreadable one costs only its own record."""
+        if dataset.is_given and used:
+            what = f"'{dataset.plan.name}' is in memory, where '{used[0].path}' cannot be found next to it"
+            self.settings.problems.append(f"{what}; write the dataset to a file in the folder of its attachments")
+            return
         skips = on_invalid(self.settings.value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip"
         found = dataset.attachments.check(folder_of(dataset.plan), used)
         path = shown_path(dataset.plan.path)
@@ -710,3 +752,13 @@ def candidate_run_ids(wanted: str, candidates: Sequence[ModelPlan], *, limit: in
     return [
         "-".join(filter(None, (wanted, str(number) if is_numbered else "", name[:room]))) for number, name in enumerate(names, 1)
     ]
+
+
+def _without_sent(dataset: DatasetPlan, sent: Collection[str]) -> DatasetPlan:
+    """Leave out of the fields that are not sent those that this candidate's requests contain."""
+    unsent = dataset.fields.get("not_sent", {})
+    if not unsent.keys() & set(sent):
+        return dataset
+    rest = {name: count for name, count in unsent.items() if name not in sent}
+    fields = {audience: counts for audience, counts in {**dataset.fields, "not_sent": rest}.items() if counts}
+    return msgspec.structs.replace(dataset, fields=fields)

@@ -140,7 +140,7 @@ def named_model(text: str, declared: Mapping[str, ProviderEntry]) -> ModelName:
 
 
 def is_set(entry: ModelEntry, name: str) -> bool:
-    """Tell whether a run file or a caller set a parameter, be it to the default.
+    """Return whether a run file or a caller set a parameter, be it to the default.
 
     A number that was read is another object than the default, even if both are 0.
     """

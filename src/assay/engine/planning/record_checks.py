@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from assay.core.call_rules import NO_RULES, CallRules
 from assay.core.checks import MAX_CHECKS, RECORD_CHECKS, Check, CostCheck, LatencyCheck, merged_checks
 from assay.core.graders import GraderPlan, JudgePrompt
 from assay.datasets.parsing.checks import FindingList, nearest
@@ -13,7 +14,7 @@ from assay.engine.planning.request import read_record_checks
 from assay.grading import MethodKind
 from assay.grading.checks import comparable
 from assay.grading.judge_prompt import METADATA, metadata_words, placeholders_of
-from assay.grading.methods import kind_with_checks
+from assay.grading.methods import kind_with_checks, kind_with_rules
 
 
 class CheckRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,8 @@ class CheckRules(msgspec.Struct, frozen=True, kw_only=True):
     has_judges: bool = False
     has_grader: bool = False
     """A custom grader grades every record."""
+    calls: CallRules = NO_RULES
+    """Rules by which tool calls are compared."""
 
     @property
     def all_checks(self) -> tuple[Check, ...]:
@@ -90,11 +93,16 @@ class CheckSurvey:
 
     def look_at(self, glance: RecordPreview, *, place: Callable[[], str]) -> MethodKind | None:
         """Note a record, and return its grading method in this run; `place` says where it is."""
+        if glance.tool_problems:
+            self._problem_count += len(glance.tool_problems)
+            if len(self._problems) < MAX_LISTED:
+                self._problems += [f"{place()}: record '{glance.id}': {one}" for one in glance.tool_problems]
+        own_kind = kind_with_rules(glance.kind, self._rules.calls)
         own = self._own_checks(glance, place) if RECORD_CHECKS in glance.metadata else ()
         checks = merged_checks(self._checks, own) if own else self._checks
         self._look_at_prompts(glance)
         is_checked_only = bool(own) and not glance.has_basis and not self._rules.criteria
-        kind = self._rules.kind_of(glance.kind, has_checks=bool(checks), is_checked_only=is_checked_only)
+        kind = self._rules.kind_of(own_kind, has_checks=bool(checks), is_checked_only=is_checked_only)
         if not checks or glance.task == "pairwise":
             return kind
         self._note(own)

@@ -37,6 +37,7 @@ from assay.datasets.parsing.checks import (
     FindingList,
     array_at,
     check_flaws,
+    hint_of,
     name_of,
     nearest,
     object_at,
@@ -405,6 +406,12 @@ class RunRequest(_GivenSettings, frozen=True, kw_only=True):
     """Retention of artifacts, besides that of the run file and the environment: the longest counts."""
     interface: Interface = "python"
     """Hints are in the words of this interface."""
+    data: Any = None
+    """Dataset in memory, in place of files: rows, a document, bytes, a data frame or a dataset of Hugging Face."""
+    name: str = ""
+    """Name of that dataset in reports."""
+    has_keywords: bool = False
+    """Problems name keyword arguments of Python instead of options."""
     code: tuple[str, ...] | None = None
     """Names of the only code that the options may name; None is any. For callers who must not choose what a process runs."""
 
@@ -425,6 +432,10 @@ class PlanProblems(UsageProblem):
         super().__init__(in_one_line(self.problems), hint="no model was called; fix these and run again")
 
 
+_PYTHON_NAMES = {"models": "model", "judges": "judge"}
+"""Keyword arguments whose names differ from those of their settings."""
+
+
 class MergedSettings:
     """Merged settings of a request, and the place in a file or the option that each of them comes from."""
 
@@ -440,7 +451,10 @@ class MergedSettings:
         self.retention = self._retention(request)
         self.redact = request.redact
         self.problems += rule_problems(request.redact)
+        self._has_keywords = request.has_keywords
         self.contract: Any = request.contract
+        self.data = request.data
+        self.data_name = request.name
         # A member with an empty value was not given; 0 and False are values.
         given = [setting for setting in run_settings().values() if getattr(request, setting.member) not in ("", (), None, {})]
         self._options: dict[Steps, ExposedSetting] = {setting.path: setting for setting in given}
@@ -457,15 +471,24 @@ class MergedSettings:
     def _spelled(self, option: str, value: Any) -> object:
         """Return the value of an option with names in the place of functions."""
         if option in ("models", "judges"):
-            return tuple(entry if isinstance(entry, str) else f"{FUNCTIONS}/{self._named('model', entry)}" for entry in value)
+            return tuple(map(self._model, value))
         if option == "checks":
             return [_check_entry(entry) for entry in value]
         if option in ("check_gates", "grader_gates"):
             return dict(value) if isinstance(value, Mapping) else named_rates(value)
-        if option == "policies":
+        if option == "policies" and isinstance(value, Mapping):
             return {name: self._registered(name, entry) for name, entry in value.items()}
         kind: PluginKind | None = "grader" if option == "grader" else "policy" if option == "policy" else None
         return value if kind is None or isinstance(value, str) else self._named(kind, value)
+
+    def _model(self, entry: object) -> object:
+        """Return an entry of candidates or judges: a name, a mapping with parameters, or the name of a function."""
+        if isinstance(entry, str | ModelEntry):
+            return entry
+        if isinstance(entry, Mapping):
+            model = entry.get("model")
+            return {**entry, "model": self._model(model)} if callable(model) else dict(entry)
+        return f"{FUNCTIONS}/{self._named('model', entry)}"
 
     def _registered(self, name: str, policy: object) -> str:
         """Return the reference of a policy that records choose by `name`; a function is registered under that name."""
@@ -503,6 +526,9 @@ class MergedSettings:
             # An option about batches does not turn them on.
             is_on = in_file.get("batch") is not None
             merged["batch"] = {"enabled": is_on, **(in_file.get("batch") or {}), **members["batch"]}
+        if self.data is not None and "datasets" not in members:
+            # Data in memory take the place of the run file's datasets, as a path would.
+            merged.pop("datasets", None)
         for section in ("providers", "slices", "redact"):
             merged[section] = [entry for entry in merged.get(section, getattr(RunFile(), section)) if entry]
         return msgspec.convert(merged, RunFile)
@@ -525,6 +551,8 @@ class MergedSettings:
         """Return the option or the place in the run file that a setting comes from, as the beginning of a sentence."""
         setting = self._option(path)
         if setting is not None:
+            if self._has_keywords:
+                return f"{_PYTHON_NAMES.get(setting.member, setting.member)}: "
             return ("DATASET" if setting.member == "datasets" else setting.option_name) + ": "
         return f"{_place(self._loaded, Finding('', path, ''))}: " if self._loaded else ""
 
@@ -568,7 +596,9 @@ def _nested(given: dict[Steps, object]) -> dict[str, object]:
     members: dict[str, Any] = {}
     for seat, value in given.items():
         section = members if len(seat) == 1 else members.setdefault(str(seat[0]), {})
-        section[str(seat[-1])] = [msgspec.to_builtins(member) for member in value] if isinstance(value, tuple | list) else value
+        if isinstance(value, list | tuple):
+            value = [msgspec.to_builtins(member) for member in value]  # the same value, in plain terms
+        section[str(seat[-1])] = msgspec.to_builtins(value) if isinstance(value, dict | msgspec.Struct) else value
     return members
 
 
@@ -578,7 +608,8 @@ def finding_lines(loaded: LoadedRunFile) -> tuple[str, ...]:
 
 
 def _said(finding: Finding) -> str:
-    return f"{finding.message} ({finding.hint})" if finding.hint else finding.message
+    hint = hint_of(finding)
+    return f"{finding.message} ({hint})" if hint else finding.message
 
 
 def _place(loaded: LoadedRunFile, finding: Finding) -> str:

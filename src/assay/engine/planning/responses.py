@@ -7,15 +7,18 @@ from typing import Any
 
 import msgspec
 
+from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
 from assay.core.model_call import Reply
 from assay.core.plan import Plan
 from assay.core.strict_json import MAX_LOCAL_BYTES, ParsedDocument, parse_json
+from assay.core.tools import ToolCall, read_chat_tool_call
 from assay.datasets.parsing.checks import short, type_name
 from assay.datasets.parsing.formats import sniff_format
 from assay.datasets.parsing.hashing import KeyIndex
 from assay.datasets.parsing.source import BOM, Source, open_source
-from assay.engine.planning.dataset_inputs import recorded_replies, reread, shown_path
+from assay.engine.planning.dataset_inputs import reread, shown_path
+from assay.engine.planning.trajectories import recorded_answers
 
 
 class ResponseLines:
@@ -52,6 +55,7 @@ class ResponseLines:
 EXPORT = "responses.jsonl"
 """File of a finished run that holds its answers."""
 _MEMBERS = ("example_id", "candidate_name", "response_text")
+_CALLS = "tool_calls"
 _EXAMPLE, _CANDIDATE, _TEXT = (f'"{name}"'.encode() for name in _MEMBERS)
 _SAMPLE = b'"sample"'
 _REPLACED = dict.fromkeys((0, *range(0xD800, 0xE000)), "\ufffd")
@@ -66,6 +70,22 @@ class _ResponseRow(msgspec.Struct):
     response_text: str
     sample: int = 0
     """Number of the answer among several to the record."""
+    tool_calls: tuple[Any, ...] | None = None
+    """Calls in the format of chat completions."""
+
+    def answer(self) -> "GivenAnswer":
+        """Return the answer of the row, whose calls have been checked."""
+        calls = (read_chat_tool_call(call) for call in self.tool_calls or ())
+        return GivenAnswer(self.response_text, tuple(call for call in calls if call is not None))
+
+
+class GivenAnswer(msgspec.Struct, frozen=True):
+    """A given answer: a text, tool calls, or both."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    steps: tuple[JsonObject, ...] = ()
+    """The calls with their outputs, as messages of chat completions."""
 
 
 _decode_row = msgspec.json.Decoder(_ResponseRow).decode
@@ -74,17 +94,17 @@ _decode_row = msgspec.json.Decoder(_ResponseRow).decode
 class Responses:
     """Answers of one candidate by record id and sample; texts are read from the file on demand, to save memory."""
 
-    def __init__(self, texts: Mapping[str, str] | None = None, *, lines: ResponseLines | None = None) -> None:
-        self._texts = dict(texts or {})
+    def __init__(self, *, lines: ResponseLines | None = None) -> None:
+        self._answers: dict[str, GivenAnswer] = {}
         self._lines = lines
 
     def has(self, case_id: str, sample: int = 0) -> bool:
         """Return True when there is an answer to the record."""
         key = _key(case_id, sample)
-        return key in self._texts or (self._lines is not None and key in self._lines)
+        return key in self._answers or (self._lines is not None and key in self._lines)
 
     def __len__(self) -> int:
-        return len(self._texts) + (0 if self._lines is None else len(self._lines))
+        return len(self._answers) + (0 if self._lines is None else len(self._lines))
 
     def text_for(self, case_id: str, sample: int = 0) -> str:
         """Return the answer as it can be stored; raises KeyError."""
@@ -93,19 +113,19 @@ class Responses:
     def reply_for(self, case_id: str, sample: int = 0) -> Reply:
         """Return the answer as a reply flagged `prefilled`; replaced NUL and unpaired surrogates are flagged too."""
         given = self._given(_key(case_id, sample))
-        text = storable(given)
-        return Reply(text=text, flags=("prefilled", "replaced_characters") if text != given else ("prefilled",))
+        text = storable(given.text)
+        flags = ("prefilled", "replaced_characters") if text != given.text else ("prefilled",)
+        return Reply(text=text, flags=flags, tool_calls=given.tool_calls, steps=given.steps)
 
-    def _given(self, key: str) -> str:
+    def _given(self, key: str) -> GivenAnswer:
         line = None if self._lines is None else self._lines.line(key)
         if line is None:
-            return self._texts[key]
-        row = _quick(line)
-        return row.response_text if row else str(parse_json(line, is_whole=False).value["response_text"])
+            return self._answers[key]
+        return (_quick(line) or _row_of(parse_json(line, is_whole=False).value)).answer()
 
-    def add_text(self, case_id: str, text: str, *, sample: int = 0) -> None:
+    def add(self, case_id: str, answer: GivenAnswer, *, sample: int = 0) -> None:
         """Add a response."""
-        self._texts[_key(case_id, sample)] = text
+        self._answers[_key(case_id, sample)] = answer
 
 
 def storable(given: str) -> str:
@@ -161,11 +181,12 @@ def open_responses(plan: Plan) -> Callable[[str, int], Reply] | None:
 
 def recorded_responses(plan: Plan) -> Responses:
     """Return the recorded replies of the plan's conversations."""
-    texts: dict[str, str] = {}
+    given = Responses()
     for dataset in plan.datasets:
         if dataset.contract == "conversation_v1":
-            texts |= recorded_replies(reread(dataset).report.records)
-    return Responses(texts)
+            for case_id, answer in recorded_answers(reread(dataset).report.records).items():
+                given.add(case_id, GivenAnswer(answer.text, answer.tool_calls, answer.steps))
+    return given
 
 
 class _ResponseReader:
@@ -208,7 +229,7 @@ class _ResponseReader:
         document = parse_json(self._source.buffer(), max_bytes=MAX_LOCAL_BYTES)
         if document.flaws:
             self.problems += [self._flaw_text(document, flaw.offset, flaw.message) for flaw in document.flaws]
-        elif isinstance(document.value, dict) and not {"example_id", "response_text"} & set(document.value):
+        elif isinstance(document.value, dict) and not {"example_id", "response_text", _CALLS} & set(document.value):
             self._read_object(document)
         elif isinstance(document.value, list):
             self._read_list(document)
@@ -220,7 +241,7 @@ class _ResponseReader:
         document.locate((case_id,) for case_id, text in document.value.items() if not isinstance(text, str))
         for case_id, text in document.value.items():
             if isinstance(text, str):
-                self._of("").add_text(case_id, text)
+                self._of("").add(case_id, GivenAnswer(text))
             else:
                 message = f"the response of {short(case_id)} must be a string, not {type_name(text)}"
                 self.problems.append(self._flaw_text(document, document.offset((case_id,)), message))
@@ -237,7 +258,7 @@ class _ResponseReader:
                 self._repeated(row, line, first=self._first[pair])
             else:
                 self._first[pair] = line
-                self._of(row.candidate_name).add_text(row.example_id, row.response_text, sample=row.sample)
+                self._of(row.candidate_name).add(row.example_id, row.answer(), sample=row.sample)
 
     def _of(self, candidate: str) -> Responses:
         responses = self.by_candidate.get(candidate)
@@ -264,15 +285,33 @@ class _ResponseReader:
         self.problems += [f"{where}: {problem}" for problem in wrong]
         if wrong:
             return None
-        return _ResponseRow(value["example_id"], value["candidate_name"], value["response_text"], value.get("sample", 0))
+        return _row_of(value)
 
     def _flaw_text(self, document: ParsedDocument, offset: int, message: str) -> str:
         place = document.place(offset)
         return f"{self._name}:{place.line}:{place.column}: {message}"
 
 
+def _row_of(value: Mapping[str, Any]) -> _ResponseRow:
+    """Build a checked row."""
+    text, calls = value.get("response_text"), value.get(_CALLS)
+    return _ResponseRow(
+        value["example_id"], value["candidate_name"], text or "", value.get("sample", 0), tuple(calls) if calls else None
+    )
+
+
 def _wrong_members(row: Mapping[str, Any]) -> Iterator[str]:
+    calls = row.get(_CALLS)
+    if calls is not None and not isinstance(calls, list):
+        yield f"{_CALLS} must be a list, not {type_name(calls)}"
+        calls = None
+    for number, call in enumerate(calls or ()):
+        if read_chat_tool_call(call) is None:
+            yield f"{_CALLS}[{number}] is not a call such as " + '{"function": {"name": "look", "arguments": "{}"}}'
     for name in _MEMBERS:
+        # Calls may stand instead of a text.
+        if name == "response_text" and calls and row.get(name) is None:
+            continue
         if name not in row:
             yield f"{name} is missing"
         elif not isinstance(row[name], str):
@@ -300,4 +339,8 @@ def _quick(content: bytes | bytearray) -> _ResponseRow | None:
         return None
     # Decoders take the last of duplicate members in silence; the counts above rule that out for the required ones.
     is_doubtful = not row.example_id.strip() or not row.candidate_name.strip() or row.sample < 0 or count(_SAMPLE) > 1
+    # Calls are checked one by one, with the place of what is wrong.
+    is_doubtful = (
+        is_doubtful or count(b'"tool_calls"') > 1 or any(read_chat_tool_call(call) is None for call in row.tool_calls or ())
+    )
     return None if is_doubtful else row

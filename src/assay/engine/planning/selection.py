@@ -576,7 +576,8 @@ class _SurveyState:
 
     def _notes(self, selector: Selector) -> list[str]:
         left_out = [
-            f"{count:,} invalid records of '{self._rules.datasets[number].name}' belong to no split or sample and are left out"
+            f"left out: {count:,} invalid {'record' if count == 1 else 'records'} of '{self._rules.datasets[number].name}', "
+            "as no split or sample has invalid ones"
             for number, count in sorted(selector.left_out.items())
         ]
         return self._policy_notes() + first_problems(left_out)

@@ -164,6 +164,7 @@ class _ArtifactReader:
 
     def __init__(self, run: PublishedRun) -> None:
         plan = run.manifest.settings
+        # Pages filter by tags and dataset, whether or not the plan has slices by them.
         self._slices = tuple(dict.fromkeys((*plan.slices, "tags", "dataset")))
         self._groups = RecordGroups(plan.datasets)
         self.rejected = _rejected(run)
@@ -179,6 +180,7 @@ class _ArtifactReader:
         input_span, input_record = next(self._inputs, (_Span(), None))
         if input_record is None or input_record.record_id != line.record_id:
             raise _damaged_error(f"{self._cases_name} has no record for '{line.record_id}' where predictions.jsonl has one")
+        # Lines of earlier records have been taken: what is left up to this position belongs to this record.
         failures = self.failures.before(line.index + 1)
         attempts = self._attempts.before(line.index + 1)
         case = input_record.record
@@ -222,6 +224,7 @@ class _ArtifactReader:
 
 
 def _texts(line: _IndexedPrediction, case: Case) -> Iterator[str]:
+    # The texts that the page of the record shows, so that a search finds what its reader can see.
     yield line.record_id
     yield task_text(case)
     for turn in case.turns:

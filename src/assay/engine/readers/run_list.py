@@ -156,6 +156,7 @@ def _blocked(row: RunRow, failure: RunFailure | None, plan: Plan) -> str:
 
 def _driver(folders: RunPaths) -> int | None:
     lock = RunLock(folders.active)
+    # A lock that is free may still name the process that died with it.
     return lock.holder() if lock.is_held() else None
 
 
@@ -164,6 +165,7 @@ def _is_interrupted(row: RunRow, folders: RunPaths) -> bool:
 
     A run that waits for a provider is not interrupted, and the process that seals a run holds its lock until the end.
     """
+    # The folder of a run from another machine has no lock that could be asked.
     is_under_way = row.state in UNDER_WAY and not _waiting(row) and is_own(folders.active)
     return is_under_way and not RunLock(folders.active).is_held() and not folders.is_sealed
 
@@ -230,6 +232,7 @@ def _sealed_listing(folders: RunPaths) -> RunListing:
         has_no_result=manifest.status == "cancelled" or not manifest.counts.evaluated_records,
         note=note,
         project=plan.project,
+        group=plan.group or "",
     )
 
 
@@ -295,6 +298,7 @@ def _active_listing(folders: RunPaths, opener: LedgerOpener) -> RunListing:
         is_resumable=failure is not None,
         note=_shown_problem(row, failure, plan) or _waiting(row),
         project=plan.project,
+        group=plan.group or "",
     )
 
 
@@ -331,6 +335,7 @@ class SharedRuns:
 
     def adopt(self, run_id: str) -> bool:
         """Add a run of the ledger to the local folder of runs; return False when the ledger has no such run."""
+        # The id becomes the name of a folder, and may come from a request.
         if not could_be_run_id(run_id) or not self._catalogue.has(run_id):
             return False
         folders = RunPaths(self._runs_dir, run_id)
@@ -362,6 +367,7 @@ class SharedRuns:
             is_new = run_id not in self._last_asked
             self._last_asked[run_id] = now
             if is_new or now - self._polled_at >= POLL_SECONDS:
+                # Followers leave without a word; their runs are dropped when no request has asked for a while.
                 self._last_asked = {watched: at for watched, at in self._last_asked.items() if now - at < WATCH_SECONDS}
                 self._marks = {row.run_id: _state_mark(row) for row in self._catalogue.standings(self._last_asked)}
                 self._polled_at = now
@@ -388,6 +394,7 @@ def _listing_of_plan(run_id: str, plan: bytes) -> RunListing:
         candidate=decoded.candidate.name,
         judges=tuple(judge.name for judge in decoded.judges),
         project=decoded.project,
+        group=decoded.group or "",
     )
 
 
@@ -449,6 +456,7 @@ class RunListCache:
         listings = [self._finished_run(name, stamp, ledgers) for name, stamp in stamps.items()]
         listings += [listing for name, listing in shared.items() if name not in stamps]
         listings += [listing_of(RunPaths(self._runs_dir, name), ledgers) for name in active - stamps.keys() - shared.keys()]
+        # Entries of removed runs go, or the cache of a server would grow for ever.
         self._cache = {name: self._cache[name] for name in stamps if name in self._cache}
         return sorted(listings, key=lambda listing: (listing.created_at, listing.run_id), reverse=True)
 

@@ -114,6 +114,7 @@ class RunReader:
         if self._sealed is not None:
             return self._sealed.manifest
         result, shown = self.result, self._shown_plan()
+        # Of several datasets the first one names the run, as in the manifest of a finished one.
         first = shown.datasets[0]
         return Manifest(
             run_id=shown.plan.run_id,
@@ -159,20 +160,20 @@ class RunReader:
             yield evidence.validation()
 
     def artifacts(self) -> dict[str, Path]:
-        """The files of a finished run by name; empty before its end."""
+        """Return the files of a finished run by name; empty before its end."""
         if self._sealed is None:
             return {}
         names = (MANIFEST, *self._sealed.manifest.files)
         return {name: self._sealed.path / name for name in names if (self._sealed.path / name).is_file()}
 
     def artifact(self, name: str) -> Path:
-        """The file of a finished run with this name; raises RunNotFound, or ArtifactGone where retention has removed it."""
+        """Return the file of a finished run with this name; raises RunNotFound, or ArtifactGone where retention has removed it."""
         if self._sealed is None:
             raise RunNotFound(f"run '{self.folders.run_id}' has no artifacts before its end")
         return self._sealed.artifact(name)
 
     def removed(self) -> tuple[Tombstone, ...]:
-        """What retention has removed from a finished run."""
+        """Return what retention has removed from a finished run."""
         return () if self._sealed is None else self._sealed.removed()
 
     def predictions(self, start: int = 0) -> Iterator[PredictionLine]:
@@ -194,6 +195,7 @@ class RunReader:
                 if finished.record.case is not None and finished.outcome is not None:
                     yield _prediction_of(finished, evidence), _case_of(finished, redactor)
             return
+        # Both files have the order of the records, so that they are read side by side and neither is searched.
         stored = self._sealed.records()
         for line in self.predictions():
             entry = next(stored, None)
@@ -204,6 +206,7 @@ class RunReader:
     def entries(self) -> Iterator[RecordDetails]:
         """Read every valid record of a finished run in order, with its attempts."""
         assert self._sealed is not None
+        # The attempts at a record lie together; a record without one, such as a skipped record, has no group.
         groups = groupby(self._sealed.typed_lines("attempt_logs.jsonl", AttemptLine), key=lambda line: line.index)
         index, attempts = next(groups, (None, iter(())))
         for prediction, case in self.pairs():
@@ -214,7 +217,7 @@ class RunReader:
             yield RecordDetails(input=case, prediction=prediction, attempts=found)
 
     def scores(self) -> Iterator[ScoreLine]:
-        """The scores of every valid record, without the rest of its line."""
+        """Return the scores of every valid record, without the rest of its line."""
         if self._sealed is not None:
             yield from (_scored(line) for line in self._sealed.raw_lines("predictions.jsonl"))
             return
@@ -224,6 +227,7 @@ class RunReader:
         """Read every valid record so far as a struct with the members that a caller needs, in order."""
         if self._sealed is not None:
             return self._sealed.typed_lines("predictions.jsonl", kind)
+        # By way of plain values, because `kind` may state other types for the same members.
         return (msgspec.convert(msgspec.to_builtins(line), kind) for line in self._open_predictions())
 
     def live_part(
@@ -256,7 +260,7 @@ class RunReader:
                 yield failure
 
     def error_counts(self) -> Counter[tuple[str, str]]:
-        """How many records of a sealed run ended in an error, by its code and its taxonomy label; empty for an unfinished run.
+        """Count the errors of a sealed run by code and its taxonomy label; empty for an unfinished run.
 
         The artifact of a large run lists many answers that did not pass; only the lines of errors are decoded.
         """
@@ -269,6 +273,7 @@ class RunReader:
 
     def latest_failures(self, limit: int) -> list[FailureLine]:
         """Return the last records of an unfinished run that ended with an error, the last first; none of a finished one."""
+        # Only pages that follow a run ask for the latest; those of a finished run read `failures` in order.
         if self._sealed is not None:
             return []
         shown = self._shown_plan()
@@ -296,6 +301,7 @@ class RunReader:
             ranked = (_rank(line) for line in self._sealed.raw_lines("predictions.jsonl"))
             return [_decode_prediction(line) for _, _, line in nsmallest(limit, filter(None, ranked))]
         scored = ((line.score, line.index, line) for line in self.predictions() if line.passed is False and line.score is not None)
+        # Without the line in the key: lines have no order, and two records may have the same score.
         return [line for _, _, line in nsmallest(limit, scored, key=lambda entry: entry[:2])]
 
     def disagreements(self) -> list[JudgeDisagreement]:
@@ -316,6 +322,7 @@ class RunReader:
             yield from (line for line in lines if line.record_id == record_id)
             return
         for finished, evidence in self._open_evidence():
+            # The id as reports show it may be redacted; users also have the one of their dataset.
             if record_id in (evidence.record_id, finished.record.record_id):
                 yield from _attempts_of(finished, evidence)
 
@@ -328,6 +335,7 @@ class RunReader:
         index = None if self._sealed is None else index_of(self._sealed.path)
         if index is not None:
             return self.record_of(self._row(index, record_id, sample))
+        # Without an index the lines are searched: building one takes longer than a single search.
         prediction = _named(self.predictions(), record_id, sample)
         if prediction is None:
             failure = _named(self.failures(), record_id, sample)
@@ -365,6 +373,7 @@ class RunReader:
             _, part = ledger.finished_part(statuses=(), passed=None, limit=1, first=position)
         finally:
             ledger.close()
+        # The ledger returns the next finished record when the one at this position is still open.
         if not part or part[0].record.position != position:
             raise self._without(str(position), None)
         evidence = RecordArtifacts(part[0], shown)
@@ -382,6 +391,7 @@ class RunReader:
         )
 
     def _row(self, index: RecordIndex, record_id: str, sample: int | None) -> IndexedRecord:
+        # Several records may have one id: the samples of a repeated record, or records of several datasets.
         for found in index.named(record_id):
             if sample in (None, found.sample or 0):
                 return found
@@ -436,6 +446,7 @@ class RunReader:
 
     def _input(self, prediction: PredictionLine) -> Case:
         if self._sealed is not None:
+            # With the hash, because ids are unique within a dataset only.
             wanted = (prediction.record_id, prediction.record_sha256)
             for entry in self._sealed.records():
                 if (entry.record_id, entry.record_sha256) == wanted:
@@ -457,7 +468,7 @@ class RunReader:
             ledger.close()
 
     def _open_records(self) -> Ledger:
-        """The ledger with the records of an unfinished run; raises RunNotFound when they are sealed on another machine."""
+        """Open the ledger with the records of an unfinished run; raises RunNotFound when they are sealed on another machine."""
         ledger = self.folders.open_ledger()
         try:
             row = ledger.run()
@@ -473,6 +484,7 @@ class RunReader:
         shown = self._shown_plan()
         ledger = self._open_records()
         try:
+            # One record at a time: a run may have millions, and some callers stop at the first.
             for finished in ledger.finished():
                 yield finished, RecordArtifacts(finished, shown)
         finally:

@@ -179,6 +179,9 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "profile_bounds": "json",
     "panel": "json",
     "judge_costs": "json",
+    "tool_calls": "json",
+    "checks": "json",
+    "graders": "json",
     "evaluator": "text",
     "policy_id": "text",
     "policy_sha256": "text",
@@ -206,6 +209,8 @@ CASE_COLUMNS: Mapping[str, ColumnKind] = {
     "choices": "choices",
     "correct_choice_ids": "texts",
     "attachments": "json",
+    "tools": "json",
+    "expected_calls": "json",
     "turns": "json",
     "tags": "texts",
     "max_latency_ms": "count",
@@ -231,11 +236,11 @@ def run_columns(run: RunReader) -> dict[str, ColumnKind]:
         found[f"checks.{name}"] = "truth"
     for name in graders:
         found |= {f"graders.{name}": "truth", f"graders.{name}.score": "number"}
-    return found | ({"checks": "json"} if checks else {}) | ({"graders": "json"} if graders else {})
+    return found
 
 
 def table_rows(run: RunReader) -> Iterator[JsonObject]:
-    """A row for each valid record so far, in order: a value for each column, None where there is none."""
+    """Yield a row for each valid record so far, in order: a value for each column, None where there is none."""
     columns = run_columns(run)
     has_named = len(columns) > len(COLUMNS)
     for line, case in run.pairs():
@@ -251,7 +256,7 @@ def table_rows(run: RunReader) -> Iterator[JsonObject]:
 
 
 def typed_rows(run: RunReader) -> Iterator[dict[str, object]]:
-    """As `table_rows`, with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
+    """Yield the rows with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
     columns = run_columns(run)
     return (typed(row, columns) for row in table_rows(run))
 
@@ -289,17 +294,17 @@ def run_facts(run: RunReader) -> dict[str, str]:
 
 
 def run_table(run: RunReader) -> RecordTable:
-    """The records of a run."""
+    """Return the records of a run."""
     return RecordTable(name=run.folders.run_id, columns=run_columns(run), rows=lambda: table_rows(run), facts=run_facts(run))
 
 
 def arrow_table(run: RunReader) -> ArrowTable:
-    """The records of a run as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
+    """Return the records of a run as typed columns, each of which may be null; raises MissingExtra without pyarrow."""
     return arrow_of(run_table(run))
 
 
 def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
-    """The accepted records of a dataset."""
+    """Return the accepted records of a dataset."""
     head = {name: str(report.head[name]) for name in ("dataset_id", "dataset_version") if report.head.get(name)}
     facts = {"contract": report.contract or "", **head, "dataset_sha256": sha256, "assay_version": __version__}
     name = head.get("dataset_id") or next((case.dataset for case in report.cases), "")
@@ -308,4 +313,5 @@ def case_table(report: ValidationReport, *, sha256: str) -> RecordTable:
 
 def _case_row(case: Case) -> dict[str, object]:
     row: JsonObject = msgspec.to_builtins(case)
-    return {name: row[name] for name in CASE_COLUMNS}
+    # Members of cases with tools are left out where there are none.
+    return {name: row.get(name) for name in CASE_COLUMNS}

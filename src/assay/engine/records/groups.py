@@ -105,6 +105,7 @@ class RecordGroups:
 
     def _member(self, record: Case | RejectedRecord, field: str) -> object:
         value = metadata_value(record.metadata, field)
+        # Only batch_v1 has metadata of the document, which hold for each of its records.
         if value is None and record.contract == "batch_v1" and self._documents:
             return metadata_value(self._documents.get(record.dataset, {}), field)
         return value
@@ -112,6 +113,7 @@ class RecordGroups:
 
 def read_rejected(raw: bytes, contract: str, *, dataset: str) -> RejectedRecord:
     """Return an invalid record's members that groups need; `dataset` is its name in the run, empty when rows name their own."""
+    # Every readable member counts: a slice without its broken records would hide where they are.
     try:
         row = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -131,6 +133,7 @@ def read_rejected(raw: bytes, contract: str, *, dataset: str) -> RejectedRecord:
 
 
 def _tags(value: object) -> tuple[str, ...]:
+    # Values that break their own limits would make slices of the report that no valid record is in.
     tags = value[:MAX_TAGS] if isinstance(value, list) else ()
     return tuple(normalize("NFC", tag) for tag in tags if isinstance(tag, str) and 0 < len(tag) <= MAX_TAG)
 

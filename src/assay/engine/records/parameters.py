@@ -6,7 +6,7 @@ from typing import get_args
 import msgspec
 
 from assay.core.manifest import LimitOrigin, NegotiatedModel
-from assay.core.model_call import Adjustment
+from assay.core.model_call import OMITTED, Adjustment
 from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import PROVIDERS
 from assay.core.settings import ModelParameters
@@ -23,6 +23,12 @@ def save_adjustments(ledger: Ledger, model: str, adjustments: Iterable[Adjustmen
     """Store what was learned of a model's parameters, each in a note of its own: workers learn at the same time."""
     for adjustment in adjustments:
         ledger.set_note(f"{_PREFIX}/{adjustment.parameter}/{_change(adjustment)}/{model}", msgspec.json.encode(adjustment).decode())
+
+
+def exchange_adjustments(ledger: Ledger, model: str, adjustments: Iterable[Adjustment]) -> tuple[Adjustment, ...]:
+    """Store what was learned of a model's parameters, and return all that is known by now: other workers learn too."""
+    save_adjustments(ledger, model, adjustments)
+    return read_adjustments(ledger.run().notes).get(model, ())
 
 
 def _change(adjustment: Adjustment) -> str:
@@ -61,7 +67,7 @@ def negotiated_models(plan: Plan, notes: Mapping[str, str], shown: RedactedPlan)
 
 
 def _is_sent_schemas(plan: Plan, judge: ModelPlan) -> bool:
-    """Tell whether assay chooses the form of a judge's replies: over HTTP, unless the plan's own members set it."""
+    """Return whether assay chooses the form of a judge's replies: over HTTP, unless the plan's own members set it."""
     kinds = [provider.kind for provider in plan.providers if provider.name == judge.provider]
     is_set = judge.parameters.extra_body.keys() & {"response_format", "text", "output_config"}
     return all(PROVIDERS[kind].vendor is not None for kind in kinds) and not is_set
@@ -79,7 +85,7 @@ def _output_limit(model: ModelPlan, adjustments: Iterable[Adjustment]) -> tuple[
     numbers = [int(adjustment.value) for adjustment in limits if adjustment.value.isdecimal()]
     if numbers:
         return min(numbers), "provider"
-    is_omitted = any(adjustment.value == "omitted" for adjustment in limits)
+    is_omitted = any(adjustment.value == OMITTED for adjustment in limits)
     if model.parameters.max_tokens is not None and not is_omitted:
         return model.parameters.max_tokens, "user"
     return None, "model"
@@ -89,7 +95,7 @@ def sent_parameters(model: ModelPlan, adjustments: Iterable[Adjustment]) -> Mode
     """Return the parameters as the model was sent them; None is what was left to the provider."""
     sent: dict[str, object] = {}
     for adjustment in adjustments:
-        if adjustment.value == "omitted":
+        if adjustment.value == OMITTED:
             sent[adjustment.parameter] = None
         elif adjustment.value.isdecimal():
             sent[adjustment.parameter] = int(adjustment.value)

@@ -19,7 +19,7 @@ from assay.datasets import read
 from assay.datasets.batch_v1.rules import check_head
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.source import open_source
-from assay.engine.storage.run_paths import ACTIVE, UPLOAD
+from assay.engine.storage.run_paths import ACTIVE, GIVEN, UPLOAD
 from assay.grading.judge_call import escape_call_id
 from assay.models.endpoint import provider_secrets
 from assay.store.redact import Redactor, StructureFields
@@ -76,7 +76,17 @@ _PLAN = StructureFields(
 
 def is_uploaded(plan: Plan) -> bool:
     """Return True for a run over a dataset that a client has uploaded to a server."""
-    return any(PurePath(dataset.path).parent.parts[-3:] == (ACTIVE, plan.run_id, UPLOAD) for dataset in plan.datasets)
+    return any(_is_in(dataset, plan, UPLOAD) for dataset in plan.datasets)
+
+
+def is_given(plan: Plan) -> bool:
+    """Return True for a run over a dataset that was given in memory."""
+    return any(_is_in(dataset, plan, GIVEN) for dataset in plan.datasets)
+
+
+def _is_in(dataset: DatasetPlan, plan: Plan, folder: str) -> bool:
+    """Return True for a dataset in a folder of the run's working state."""
+    return PurePath(dataset.path).parent.parts[-3:] == (ACTIVE, plan.run_id, folder)
 
 
 def without_folders(plan: Plan) -> Plan:
@@ -97,6 +107,11 @@ def without_folders(plan: Plan) -> Plan:
     )
 
 
+def _without_given_folder(plan: Plan) -> Plan:
+    """Return the plan of a run over data in memory without the folder that keeps them until its end."""
+    return _replace(plan, datasets=tuple(_replace(dataset, path=PurePath(dataset.path).name) for dataset in plan.datasets))
+
+
 def custom_policies(plan: Plan) -> dict[str, str]:
     """Return the hashes of the run's custom policies by name; those without a readable source are left out."""
     return {plugin.name: plugin.source_sha256 for plugin in plan.plugins if plugin.kind == "policy" and plugin.source_sha256}
@@ -107,7 +122,7 @@ class RedactedPlan:
 
     def __init__(self, plan: Plan, redactor: Redactor) -> None:
         # Paths of the server are for no client, and redaction alone would keep them.
-        plan = without_folders(plan) if is_uploaded(plan) else plan
+        plan = without_folders(plan) if is_uploaded(plan) else _without_given_folder(plan) if is_given(plan) else plan
         self.plan = plan
         self.redactor = redactor
         self.candidate = _model(plan.candidate, redactor)
@@ -134,6 +149,7 @@ class RedactedPlan:
         """Return the shown id of a call; a judge's name after the @ must not look like an e-mail address: `rubric@house.strict`."""
         if call_id in self._kept_calls:
             return call_id
+        # In two parts: `rubric@house.strict` would match the rule for e-mail addresses.
         about, _, asked = call_id.partition("@")
         parts = (about, asked) if asked.partition(":")[0] in self._judges else (call_id,)
         shown = "@".join(map(self.redactor.term, parts))
@@ -145,6 +161,7 @@ class RedactedPlan:
     def applied(self, model: str, applied: JsonObject) -> dict[str, object]:
         """Return the sent parameters, which are nearly always those of the model's last call."""
         last = self._applied.get(model)
+        # Redacting the same parameters for each of a million attempts would be most of the work.
         if last is None or last[0] != applied:
             last = self._applied[model] = (applied, self.redactor.structure(applied, OWN_NAMES))
         return last[1]
@@ -358,5 +375,6 @@ def _no_longer(given: Any, redacted: object) -> Any:
         return list(map(_no_longer, given, redacted))
     if not isinstance(redacted, str):
         return redacted
+    # The shortest mark may still be longer than a value of one character; then the limit is exceeded, not the secret shown.
     texts = (redacted, *(REDACTION_MARK.sub(mark, redacted) for mark in _SHORT_MARKS))
     return next((text for text in texts if len(text) <= len(str(given))), texts[-1])

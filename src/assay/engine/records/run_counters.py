@@ -127,6 +127,7 @@ class RunCounters:
             return
         self.calls += 1
         if attempt.error_code:
+            # Without its latency: a refused call takes a millisecond, a timeout a minute, and neither is the model's.
             self.errors[attempt.error_code] += 1
             return
         if attempt.cost is not None:
@@ -136,6 +137,7 @@ class RunCounters:
         if len(self._latencies) < _LATENCIES:
             self._latencies.append(attempt.latency_ms)
         else:
+            # Calls with an error leave gaps in the ring, which only delays when a value is replaced.
             self._latencies[self.calls % _LATENCIES] = attempt.latency_ms
 
     def _pay(self, cost: float) -> None:

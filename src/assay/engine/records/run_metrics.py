@@ -80,6 +80,7 @@ def _judge_attempt(line: AttemptLine) -> JudgeAttempt:
     return JudgeAttempt(
         judge=line.model,
         question=line.call_id.removesuffix(AGAIN),
+        # A second request after an unusable reply has the id of the first one with this ending.
         is_again=line.call_id.endswith(AGAIN),
         is_failed=line.error_code is not None,
         is_free=not FREE.isdisjoint(line.flags),
@@ -103,6 +104,7 @@ def add_comparison(figures: PairwiseFigures, prediction: PredictionLine, case: C
     """Add one comparison, from its prediction and its case."""
     pair = case.metadata[PAIR]
     meeting = PairwiseComparison(
+        # Stored places count from 1, because people read them; figures count from 0.
         first=pair["first"] - 1,
         second=pair["second"] - 1,
         cluster=cluster or pair["record_id"],
@@ -114,6 +116,7 @@ def add_comparison(figures: PairwiseFigures, prediction: PredictionLine, case: C
 
 def earlier_verdicts(parent: PublishedRun) -> Callable[[str, str], Reply | None]:
     """Return a lookup of the judges' replies in a ranking's compared records, by record hash and call id."""
+    # Only decided comparisons: one with an error is judged again as a whole, in both orders.
     predictions = parent.typed_lines("predictions.jsonl", PredictionLine)
     decided = {line.index: line.record_sha256 for line in predictions if line.status == "evaluated"}
     said = {
@@ -240,6 +243,7 @@ class UnsupportedRecords:
         """Check one record and how it is graded."""
         if not self._profile.fits(kind):
             self._counts[kind] += 1
+            # A whole dataset may not fit, so that only the first ids are stored.
             ids = self._first.setdefault(kind, [])
             if len(ids) < FIRST:
                 ids.append(record_id)
@@ -318,6 +322,7 @@ def is_true_of(eval_run: JsonObject, *, is_cancelled: bool) -> bool:
 
 def golden_result(line: PredictionLine, case: Case) -> GoldenResult:
     """Return the result of one case."""
+    # The contract has whole scores; a panel's mean is rounded.
     grade = None if line.raw_score is None else (round(line.raw_score), line.justification or "")
     error = "" if line.error_code is None else _error_words(line.error_code, line.error_message or "")
     result = eval_result(

@@ -235,6 +235,8 @@ GROUP_COMMANDS = "assay show, gate, report, export and compare take a whole grou
 MAX_MATCHES = 3
 """Ids that a message lists where a prefix is not unique."""
 ACTIVE = ".active"
+GIVEN = "given"
+"""Folder of data that was given in memory, inside the run's working state; deleted with it when the run is sealed."""
 UPLOAD = "upload"
 """Folder of an upload to a server, inside the run's working state; deleted with it when the run is sealed."""
 
@@ -254,6 +256,11 @@ class RunPaths(msgspec.Struct, frozen=True):
     def active(self) -> Path:
         """Run's private working state; exists until the run has ended."""
         return self.runs_dir / ACTIVE / self.run_id
+
+    @property
+    def given(self) -> Path:
+        """Folder of data that was given in memory."""
+        return self.active / GIVEN
 
     @property
     def ledger_file(self) -> Path:

@@ -8,6 +8,7 @@ from assay.integrations.importers.format_detection import detect_format, open_so
 from assay.integrations.importers.inspect_log import read_inspect
 from assay.integrations.importers.inspect_samples import read_inspect_samples
 from assay.integrations.importers.lm_eval import read_lm_eval
+from assay.integrations.importers.openai_evals_api import read_openai_evals_api
 from assay.integrations.importers.openai_files import read_openai_batch, read_openai_evals
 from assay.integrations.importers.promptfoo import read_promptfoo
 
@@ -18,6 +19,7 @@ READERS: Mapping[ImportFormat, ImportReader] = {
     "inspect-samples": read_inspect_samples,
     "promptfoo": read_promptfoo,
     "openai-evals": read_openai_evals,
+    "openai-evals-api": read_openai_evals_api,
     "openai-batch": read_openai_batch,
     "lm-eval": read_lm_eval,
     "deepeval": read_deepeval,

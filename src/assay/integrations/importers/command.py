@@ -8,9 +8,10 @@ import msgspec
 
 from assay import api
 from assay.core.contract import CONTRACTS, ContractId
-from assay.core.errors import NothingImported, UsageProblem
+from assay.core.errors import EmptyResult, UsageProblem
 from assay.core.run_result import RunResult
 from assay.integrations.importers import READERS
+from assay.integrations.importers.run_file import run_file
 from assay.presentation.conversion import empty_import, import_sections
 from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import Number, WordChoice
@@ -48,6 +49,7 @@ Formats, detected by content; a folder stands for the files in it that one forma
   deepeval         goldens and test cases (JSON, JSONL, CSV), test runs (JSON)
   lm-eval          samples_*.jsonl, best with their results_*.json
   openai-evals     samples of a registry (JSONL), with its YAML if you like
+  openai-evals-api hosted evals as the API returns them: eval, runs, output items
   openai-batch     output of the Batch API together with its input: answers without scores
 """
 
@@ -56,7 +58,7 @@ Examples:
   assay import logs/2026-11-15_capitals.eval -o capitals.jsonl
   assay import logs/2026-11-15_capitals.eval --run --id capitals-inspect
   assay import capitals.eval --run --scorer model_graded_qa --scale 1-10
-  assay import promptfooconfig.yaml --with-files -o tests.json
+  assay import promptfooconfig.yaml -o tests.json --run-file tests.run.yaml
   assay import batch_output.jsonl batch_input.jsonl -o asked.json --responses answers.jsonl
   assay import capitals.eval --json
 
@@ -75,6 +77,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     contract: ContractId | None
     output: str | None
     responses: str | None
+    run_file: str | None
     is_run: bool
     run_id: str | None
     runs_dir: str
@@ -93,6 +96,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("-o", "--output", metavar="DATASET", help="Write the questions, completely or not at all; - for standard output.")
 @click.option("--to", "contract", type=WordChoice(list(CONTRACTS)), help="Contract of the dataset.  [default: the one that fits]")
 @click.option("--responses", metavar="FILE", help="Write the answers as a file that `assay run --responses` takes.")
+@click.option("--run-file", metavar="FILE", help="Write a run file for the dataset, with the models and checks of the other tool.")
 @click.option("--run", "is_run", is_flag=True, help="Create a finished run from the answers, one for each candidate.")
 @click.option("--id", "--run-id", "run_id", metavar="ID", help="Run id.")
 @runs_dir_option
@@ -105,7 +109,11 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     metavar="SHARE",
     help="Share of the scale from which an answer passes, if the tool has no verdict.  [default: 0.7]",
 )
-@click.option("--with-files", is_flag=True, help="Also read files below its folder that a config names.")
+@click.option(
+    "--with-files/--without-files",
+    default=True,
+    help="Read files below its folder that a config names.",
+)
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List every note and every value that was not imported.")
 @click.pass_context
@@ -128,6 +136,8 @@ def import_sources(options: ImportOptions) -> int:
     results = _runs(imported, rows, options)
     if options.responses is not None and rows.count:
         write_file(options.responses, imported.responses(options.candidate))
+    if options.run_file is not None and options.output is not None and rows.count:
+        write_file(options.run_file, run_file(imported, options.output, place=options.run_file))
     # After the last row was made: counts of what was left out are complete only now.
     report = imported.report(rows)
     _show_results(report, results, options)
@@ -150,10 +160,14 @@ def _show_results(report: api.ImportReport, results: tuple[RunResult, ...], opti
 def _check(options: ImportOptions) -> None:
     if not options.sources:
         raise UsageProblem("nothing to import", hint="assay import SOURCES... -o DATASET, or --run; --help lists the formats")
-    for output, option in ((options.output, "--output"), (options.responses, "--responses")):
+    for output, option in ((options.output, "--output"), (options.responses, "--responses"), (options.run_file, "--run-file")):
         if output is not None:
             check_writable(output, option=option)
             refuse_overwrite(output, options.sources, option=option)
+    if options.run_file is not None and options.output in (None, STANDARD):
+        raise UsageProblem("--run-file needs the file of the dataset that it names", hint="add -o DATASET")
+    if options.run_file == STANDARD:
+        raise UsageProblem("--run-file needs the name of a file")
     if options.responses == STANDARD:
         raise UsageProblem("--responses needs the name of a file")
     if options.is_run and options.contract in ("golden_v1", "conversation_v1"):
@@ -200,7 +214,7 @@ def _runs(imported: api.ImportResult, rows: api.DatasetRows, options: ImportOpti
     kept = options.output if options.output != STANDARD else None
     try:
         return api.import_runs(imported, rows, wanted=wanted, runs_dir=options.runs_dir, run_id=options.run_id, dataset=kept)
-    except NothingImported:
+    except EmptyResult:
         # The report says why, with an exit code of its own.
         return ()
 

@@ -73,10 +73,18 @@ class FileOutline:
     @cached_property
     def document(self) -> LazyObject | None:
         """The whole file as one JSON object; None where it is something else."""
+        # Lines are not parsed as one document, which would copy all of them.
+        is_other = self.is_table or self.is_yaml or self.is_program or self.source.is_zip or self.is_lines
         try:
-            return None if self.is_table or self.is_yaml or self.source.is_zip else LazyObject(self.source.opened.buffer())
+            return None if is_other else LazyObject(self.source.opened.buffer())
         except RowRefused:
             return None
+
+    @cached_property
+    def is_lines(self) -> bool:
+        """Whether the first of several lines is an object: text in quotes may contain line breaks only as escapes."""
+        line, _, rest = self.source.opened.head(_LONGEST_LINE).lstrip().partition(b"\n")
+        return bool(rest.strip()) and _is_object(line)
 
     def has(self, *names: str) -> str:
         """Return evidence if all names are there, else an empty text."""
@@ -97,10 +105,18 @@ class FileOutline:
         except RowRefused:
             return frozenset()
 
+    @cached_property
+    def first_row(self) -> LazyObject | None:
+        """The document where it is one JSON object, else the first of its rows; None where there is none."""
+        try:
+            return None if self.is_table or self.is_yaml or self.source.is_zip else LazyObject(next(self._rows(), b""))
+        except RowRefused:
+            return None
+
     def text_member(self, name: str) -> str:
         """Return a member of the document, or of its first row, that is text; empty where it is something else."""
         try:
-            value = LazyObject(next(self._rows(), b"{}")).get(name)
+            value = self.first_row.get(name) if self.first_row else None
         except RowRefused:
             return ""
         return value if isinstance(value, str) else ""
@@ -113,11 +129,9 @@ class FileOutline:
 
     def _rows(self) -> Iterator[Text]:
         """Yield the first lines where each is an object, else the document, or the elements of its list."""
-        head = self.source.opened.head(_LONGEST_LINE).lstrip()
-        line, feed, _ = head.partition(b"\n")
-        # Text in quotes may contain line breaks only as escapes, so a first line that is an object is JSON Lines.
-        if (feed or len(line) == self.source.opened.size) and _is_object(line):
-            yield from (one for one in head.split(b"\n") if _is_object(one))
+        if self.is_lines:
+            head = self.source.opened.head(_LONGEST_LINE).lstrip()
+            yield from (one for one in head.split(b"\n", _MAX_ROWS) if _is_object(one))
         elif self.document is not None:
             yield self.source.opened.buffer()
         else:
@@ -176,10 +190,14 @@ def _promptfoo(outline: FileOutline) -> str:
 
 
 def _promptfoo_results(outline: FileOutline) -> str:
+    shared = outline.member_names("data")
+    if {"results", "config"} <= shared:
+        return "members data.results, data.config"
     inner = outline.member_names("results")
     if "results" in inner and inner & {"version", "stats", "table", "prompts"}:
         return "members results.results, results." + ", results.".join(sorted(inner & {"version", "stats", "table", "prompts"}))
-    return outline.has("evalId") or outline.has("results", "stats", "table") or outline.has("promptIdx", "testIdx")
+    in_list = outline.has("results", "stats", "table") or outline.has("results", "config", "prompts")
+    return outline.has("evalId") or in_list or outline.has("promptIdx", "testIdx")
 
 
 def _promptfoo_config(outline: FileOutline) -> str:
@@ -217,6 +235,12 @@ def _openai_evals_api(outline: FileOutline) -> str:
     kind = outline.text_member("object")
     if kind in _EVAL_OBJECTS:
         return f"an object '{kind}'"
+    if kind == "list" and outline.document is not None:
+        try:
+            first = LazyObject(next(iter(elements(outline.document.part("data"), "data")), b"{}")).get("object")
+        except RowRefused:
+            return ""
+        return f"a list of objects '{first}'" if first in _EVAL_OBJECTS else ""
     return outline.has("datasource_item", "results") or outline.has("data_source_config", "testing_criteria")
 
 
@@ -231,7 +255,14 @@ def _deepeval(outline: FileOutline) -> str:
     if outline.names & _OF_LANGFUSE:
         return ""
     conversation = outline.has_one_of("scenario", ("turns", "expected_outcome", "expectedOutcome", "user_description"))
-    return outline.has_one_of("input", _EXPECTED) or conversation
+    return outline.has_one_of("input", _EXPECTED) or conversation or _turns(outline)
+
+
+def _turns(outline: FileOutline) -> str:
+    """Return evidence of a conversational case: turns with a role and a content."""
+    given = outline.first_row.get("turns") if outline.first_row and "turns" in outline.names and not outline.is_table else None
+    first = given[0] if isinstance(given, list) and given else None
+    return "members turns with role and content" if isinstance(first, dict) and {"role", "content"} <= first.keys() else ""
 
 
 _SIGNS: dict[ImportFormat, Callable[[FileOutline], str]] = {
@@ -312,7 +343,13 @@ def _is_promptfoo_tests(outline: FileOutline) -> bool:
 def _next_step(outline: FileOutline) -> str:
     if outline.is_program:
         return f"let promptfoo evaluate it and import the results: promptfoo eval -c {outline.source.path.name} -o results.json"
-    return "name the config that uses them" if _is_promptfoo_tests(outline) else ""
+    if _is_promptfoo_tests(outline):
+        return "name the config that uses them"
+    if outline.is_table and outline.names:
+        name = outline.source.name
+        formats = f"a format of another tool is named by --from {'|'.join(FORMATS)}"
+        return f"a table of questions is run by assay run {name}, or converted by assay convert table {name} -o OUT; {formats}"
+    return ""
 
 
 def open_sources(names: Sequence[str], form: ImportFormat | None, reading: ImportState) -> list[ImportSource]:
@@ -328,6 +365,7 @@ def _sources_of(name: str, form: ImportFormat | None, reading: ImportState) -> l
         return [ImportSource(name)]
     found: dict[ImportFormat, list[ImportSource]] = {}
     problems: list[SourceUnreadable] = []
+    unknown = 0
     for path in _files_below(Path(name)):
         try:
             source = ImportSource(str(path), root=Path(name).absolute())
@@ -337,7 +375,7 @@ def _sources_of(name: str, form: ImportFormat | None, reading: ImportState) -> l
             continue
         for one in fitting:
             found.setdefault(one, []).append(source)
-        reading.leave_out("file of the folder in no known format", int(not fitting), is_setting=True)
+        unknown += not fitting
     if form:
         found = {form: found[form]} if form in found else {}
     if len(found) > 1:
@@ -354,6 +392,8 @@ def _sources_of(name: str, form: ImportFormat | None, reading: ImportState) -> l
         )
     for unread in problems:
         reading.leave_out(f"file of the folder: {unread.message}")
+    # Other files next to a config of promptfoo are mostly those that it names.
+    reading.leave_out("file of the folder in no known format", 0 if "promptfoo" in found else unknown, is_setting=True)
     return next(iter(found.values()))
 
 

@@ -6,7 +6,7 @@ from assay.core.strict_json import parse_json
 from assay.datasets.converters.rows import Row, RowRefused, choice_id, digest, is_empty, kind
 from assay.datasets.imports.items import ImportedItem, ImportedQuestion, ImportSource, ImportState
 from assay.integrations.importers.json_values import LazyObject, objects
-from assay.integrations.importers.messages import ImportedPrompt, asked_in_full
+from assay.integrations.importers.messages import ImportedPrompt, asked
 
 _FIELDS = frozenset({"input", "target", "choices", "id", "metadata"})
 
@@ -26,7 +26,7 @@ def read_inspect_samples(sources: list[ImportSource], reading: ImportState) -> I
 
 
 def _question(sample: LazyObject, dataset: str, reading: ImportState) -> ImportedQuestion:
-    given = asked_in_full(sample.get("input"), reading)
+    given = asked(sample.get("input"), reading, names_media=True)
     targets, choices = _targets(sample.get("target")), _choices(sample.get("choices"))
     correct = _correct(targets, choices)
     reading.leave_out("sample.choices without a target among them", int(bool(choices) and not correct))

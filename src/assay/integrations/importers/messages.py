@@ -1,5 +1,6 @@
 """Messages of other tools: prompts into questions, and recorded turns into turns of conversation_v1."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,7 +9,14 @@ import msgspec
 from assay.datasets.converters.rows import Row, RowRefused, kind
 from assay.datasets.imports.items import ImportState
 
-_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "human": "user"}
+_ROLES = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+    "human": "user",
+    "model": "assistant",
+}
 
 
 class ImportedPrompt(msgspec.Struct, frozen=True):
@@ -18,30 +26,18 @@ class ImportedPrompt(msgspec.Struct, frozen=True):
     messages: list[Row] = []
 
 
-_TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
+def asked(given: object, reading: ImportState, *, names_media: bool = False) -> ImportedPrompt:
+    """Return a prompt from a text or a list of messages; other parts are counted. Raises RowRefused without any text.
 
-
-def asked_in_full(given: object, reading: ImportState) -> ImportedPrompt:
-    """Return a prompt as `asked`; raises RowRefused also for an image or another part that is not text."""
-    # Without its picture the question would be another one. Logs keep such a sample, since it has an answer.
-    for message in given if isinstance(given, list) else []:
-        content = message.get("content") if isinstance(message, dict) else None
-        for part in content if isinstance(content, list) else []:
-            form = part.get("type") if isinstance(part, dict) else kind(part)
-            if form not in _TEXT_PARTS and not (isinstance(part, dict) and isinstance(part.get("text"), str)):
-                raise RowRefused(f"the question has content of type {form}, and a dataset holds only text")
-    return asked(given, reading)
-
-
-def asked(given: object, reading: ImportState) -> ImportedPrompt:
-    """Return a prompt from a text or a list of messages; other parts are counted. Raises RowRefused without any text."""
+    With `names_media` the text names each part that is not text, as in `[picture: cat.jpg]`.
+    """
     if isinstance(given, str):
         if not given.strip():
             raise RowRefused("the prompt is empty")
         return ImportedPrompt(given)
     if not isinstance(given, list):
         raise RowRefused(f"the prompt is {kind(given)}, neither text nor a list of messages")
-    messages = [message for one in given if (message := _message(one, reading))]
+    messages = [message for one in given if (message := _message(one, reading, names_media=names_media))]
     if not messages:
         raise RowRefused("the prompt has no text")
     prompt = next((message["content"] for message in reversed(messages) if message["role"] == "user"), messages[-1]["content"])
@@ -49,11 +45,12 @@ def asked(given: object, reading: ImportState) -> ImportedPrompt:
     return ImportedPrompt(prompt, messages if len(messages) > 1 or messages[0]["role"] != "user" else [])
 
 
-def _message(message: object, reading: ImportState) -> Row | None:
+def _message(message: object, reading: ImportState, *, names_media: bool) -> Row | None:
     if not isinstance(message, dict):
         raise RowRefused(f"a message is {kind(message)}")
     role = _ROLES.get(str(message.get("role")))
-    text = content_text(message.get("content"), reading)
+    # Gemini's API has `parts` in place of the content.
+    text = content_text(message.get("content", message.get("parts")), reading, names_media=names_media)
     if role is None or not text.strip():
         reading.leave_out(f"message of role {message.get('role')}" if role is None else "message without text")
         return None
@@ -61,20 +58,44 @@ def _message(message: object, reading: ImportState) -> Row | None:
     return {"role": role, "content": text}
 
 
-def content_text(content: object, reading: ImportState) -> str:
+def content_text(content: object, reading: ImportState, *, names_media: bool = False) -> str:
     """Return the text of a message's content: a string, or the text parts of a list."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     texts: list[str] = []
     for part in content:
-        form = part.get("type") if isinstance(part, dict) else kind(part)
+        form = part.get("type", next(iter(part), None)) if isinstance(part, dict) else kind(part)
         # A refusal is what the model answered.
         said = part.get("text", part.get("refusal")) if isinstance(part, dict) else None
         if isinstance(said, str):
             texts.append(said)
         else:
             reading.leave_out(f"content of type {form}")
+            texts += [_media_name(str(form), part)] if names_media else []
     return "\n".join(texts)
+
+
+_MEDIA = {"image": "picture", "audio": "recording", "video": "film", "file": "document", "document": "document", "pdf": "document"}
+_ADDRESS = re.compile(r"(?:https?|s3|gs|file)://\S{1,2000}|[\w./ -]{1,200}\.[A-Za-z0-9]{2,5}|\[[a-z]+: [^\]]{1,300}\]")
+
+
+def media_name(form: str, address: str = "") -> str:
+    """Return the text that stands for a picture or another medium in a question."""
+    what = next((word for sign, word in _MEDIA.items() if sign in form.lower()), f"content of type {form}")
+    return f"[{what}: {address}]" if address else f"[{what}]"
+
+
+def _media_name(form: str, part: object) -> str:
+    found = next((text for text in _texts_in(part) if _ADDRESS.fullmatch(text)), "")
+    return found if found.startswith("[") else media_name(form, found)
+
+
+def _texts_in(value: object, depth: int = 5) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(one, depth - 1)
 
 
 class ImportedToolCall(msgspec.Struct, frozen=True, kw_only=True):

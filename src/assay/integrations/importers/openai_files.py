@@ -75,7 +75,7 @@ def _dataset(source: ImportSource, names: dict[str, str]) -> str:
 
 
 def _question(sample: LazyObject, dataset: str, reading: ImportState) -> ImportedQuestion:
-    given = asked(sample.get("input"), reading)
+    given = asked(sample.get("input"), reading, names_media=True)
     ideal = _ideal(sample.get("ideal"))
     for name in sample.names():
         reading.leave_out(f"sample.{name}", int(name not in _MEMBERS and name in sample))
@@ -246,8 +246,8 @@ class _Requests:
         instructions = body.get("instructions")
         if isinstance(instructions, str) and instructions.strip():
             # The Responses API has instructions next to its input; in a conversation they are the first message.
-            told = given if isinstance(given, list) else [{"role": "user", "content": given}]
-            given = [{"role": "system", "content": instructions}, *told]
+            messages = given if isinstance(given, list) else [{"role": "user", "content": given}]
+            given = [{"role": "system", "content": instructions}, *messages]
         return asked(given, self._reading)
 
     def _answer(self, body: Row, request_id: str) -> ImportedAnswer | None:

@@ -203,17 +203,21 @@ class CaseRuns:
             return _complaint("assay", problem)
         return made
 
-    def run(self, source: str | Path, *, run_id: str = "", **options: Any) -> Run:
-        """Run a dataset inside a test. With a `run_id` the run is made once in a session, whichever worker of xdist asks first."""
+    def run(self, source: object, *, run_id: str = "", **options: Any) -> Run:
+        """Run a dataset, a file or data in memory, inside a test.
+
+        With a `run_id` the run is made once in a session, whichever worker of xdist asks first.
+        """
         self._calls += 1
         test, worker = os.environ.get("PYTEST_CURRENT_TEST", "run"), os.environ.get("PYTEST_XDIST_WORKER", "main")
         folder = (self._root / test.partition("::")[0]).parent
         options |= {name: self._found(options[name], folder) for name in _PATHS if name in options}
         # PYTEST_CURRENT_TEST names the test; the worker and a number keep calls of one test apart.
         name = run_id or f"{_slug(test)}-{worker}-{self._calls}"
-        return self._made(self._found(source, folder), options, f"{self._session}-{name}")
+        found = self._found(source, folder) if isinstance(source, str | Path) else source
+        return self._made(found, options, f"{self._session}-{name}")
 
-    def _made(self, source: str, options: Mapping[str, object], run_id: str) -> Run:
+    def _made(self, source: object, options: Mapping[str, Any], run_id: str) -> Run:
         self._keep()
         # Progress in a notebook's way would be drawn into captured output.
         made = run(source, runs_dir=str(self._runs_dir), run_id=run_id, progress=False, watch=self._watch(run_id), **options)

@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of xdist the name of the session."""
+    """Send a worker of xdist the name of the session."""
     # Workers must agree on the name, or each would make its own run.
     node.workerinput[_WORD] = node.config.stash[_SESSION]
 

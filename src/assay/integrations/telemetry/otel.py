@@ -53,7 +53,7 @@ class Outbox(Generic[T]):
         self._thread.start()
 
     def add(self, item: T) -> None:
-        """Let something wait; it is lost where too much waits already."""
+        """Queue an entry; drop it when the queue is full."""
         with self._changed:
             # Counted first: what is dropped is part of the number that is reported as lost.
             self._added += 1

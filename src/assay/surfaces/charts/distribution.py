@@ -75,7 +75,7 @@ def _column_width(scores: Sequence[float], span: float, room: float) -> float:
 
 
 def _columns(levels: Sequence[ScoreLevel], layout: _Layout) -> Iterator[str]:
-    """With the count above each where all have room for it, else in front of a grid."""
+    """Draw columns, with the count above each where all have room for it, else in front of a grid."""
     edges = [_edges(level, layout) for level in levels]
     # All or none: a count above some columns only reads as if the others had none.
     is_labelled = _have_room(levels, [(left + right) / 2 for left, right in edges])

@@ -42,7 +42,7 @@ class LinearScale(msgspec.Struct, frozen=True):
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     def ticks(self, count: int) -> list[float]:
-        """About `count` round numbers of the range, at least one."""
+        """Return about `count` round numbers of the range, at least one."""
         step = round_step(self.high - self.low, count)
         first, last = _above(self.low / step), _below(self.high / step)
         found = [multiple * step for multiple in range(first, last + 1)]
@@ -235,7 +235,7 @@ def clean(text: str, *, limit: int = MAX_LABEL) -> str:
 
 
 def text_width(text: str, size: float = SIZE) -> float:
-    """About how many pixels a text takes, rather too many than too few."""
+    """Estimate the pixels that a text takes, rather too many than too few."""
     return size * sum(map(_character_width, text))
 
 

@@ -256,7 +256,7 @@ _WORDS: dict[str, Words] = {
     **dict.fromkeys(("RUN|GROUP", "BEFORE|GROUP", "AFTER"), _runs_or_groups),
     "RECORD": _records,
     "NAME|RUN|GROUP|previous|none": _baselines,
-    **dict.fromkeys(("DATASET|RUN", "RUN|DATASET"), _files_or_runs),
+    **dict.fromkeys(("DATASET|RUN", "RUN|GROUP|DATASET"), _files_or_runs),
     "BENCHMARK] SOURCES": _files,
     "PROVIDER/MODEL": _models,
     "CONTRACT": _contracts,

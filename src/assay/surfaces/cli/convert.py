@@ -33,7 +33,7 @@ from assay.surfaces.cli.streams import (
 from assay.surfaces.reporters.formats import ReportSettings
 from assay.surfaces.reporters.terminal import report_text
 
-BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr")
+BENCHMARKS = ("prbench", "apexv1", "lexam", "includebase", "lar_echr", "bfcl")
 TABLE = "table"
 """Word for a table of any columns, in the place of a benchmark."""
 NAME_COLUMNS = "name the columns: --prompt COL --reference COL"
@@ -43,6 +43,7 @@ CONVERT_HELP = """Turn a table or a benchmark's files into a dataset, or a datas
 
 \b
 assay convert prbench|apexv1|lexam|includebase|lar_echr SOURCES... -o OUT
+assay convert bfcl QUESTIONS [ANSWERS] -o OUT
 assay convert PLUGIN|FILE.py:FUNCTION SOURCES... -o OUT
 assay convert table FILE -o OUT [--prompt COL] [--reference COL] ...
 assay convert --from CONTRACT --to CONTRACT SOURCE -o OUT
@@ -54,6 +55,7 @@ CONVERT_EPILOG = """\b
 Examples:
   assay convert table questions.csv -o questions.jsonl --prompt Question --reference "Expected answer"
   assay convert lexam open.jsonl mcq.jsonl -o lexam.jsonl
+  assay convert bfcl BFCL_v4_multiple.json possible_answer/BFCL_v4_multiple.json -o bfcl.json
   assay convert prbench legal.parquet -o prbench.jsonl --report prbench.report.json
   assay convert tickets.py:to_row tickets.jsonl -o tickets.legal.jsonl
   assay convert --from legal_eval_v1 --to batch_v1 rows.jsonl -o batch.json
@@ -148,7 +150,7 @@ def _convert_table(options: ConvertOptions, work: ConversionJob) -> int:
             work.sources[0], contract=options.target_contract or "auto", columns=options.columns, sheet=options.sheet
         )
     except api.ColumnsUnclear as unclear:
-        # Not a wrong option: the source has no records that could be told.
+        # Not a wrong option: the source has no recognizable records.
         exits.print_error(f"{unclear.message}; nothing was written", hint=unclear.hint)
         return exits.INVALID
     report = conversion.report

@@ -1,7 +1,7 @@
 """Exit codes, and the one place where an error becomes a line on standard error.
 
 0    everything is valid; a run met its gates, or has none
-1    something is invalid; a run missed a gate
+1    something is invalid; a run missed a gate; a conversion or import without a record
 2    could not run: usage, settings, an unreadable source, a report that could not be written, nothing that could be evaluated
 130  interrupted
 141  the reader of our output went away
@@ -20,7 +20,7 @@ from types import TracebackType
 
 import click
 
-from assay.core.errors import AssayError, ServerProblem, counted_problems
+from assay.core.errors import AssayError, EmptyResult, ServerProblem, counted_problems
 from assay.core.text import printable
 
 VALID = GATES_PASSED = 0
@@ -138,6 +138,9 @@ def _explain(error: BaseException) -> int:
     match error:
         # The order matters: library errors first, and `OutputClosed` before the OSError that caused it is looked
         # at.
+        case EmptyResult():
+            complain_of(error)
+            return INVALID
         case AssayError():
             complain_of(error)
         case click.Abort() | KeyboardInterrupt():

@@ -27,16 +27,18 @@ from assay.surfaces.cli.streams import (
 )
 from assay.surfaces.cli.terminal_progress import ProgressMeter
 from assay.surfaces.exports import EXPORTS
+from assay.surfaces.exports.group_tables import GroupTable
 from assay.surfaces.exports.parquet import is_export, table_parquet, write_dataset_folder, write_run_folder
 from assay.surfaces.exports.text_tables import MARK, ExportProgress, response_object_chunks, table_csv, table_json_lines
 
-HELP = """Write the records of a finished run, or of a dataset, as a file or a folder that other tools open.
+HELP = """Write the records of a finished run, a group of runs or a dataset as a file or a folder that other tools open.
 
 The suffix of -o sets the format, or --format does: csv, xlsx, parquet, json and jsonl have a row for each record with the prompt,
 the answer and its scores; hf is a folder for Hugging Face datasets; responses has only the answers, for other runs; dataset has the
 accepted records in their own contract, to validate and run again; eval-results is the EvalRun of golden_v1 with a number for every
 score. Text of a model is never evaluated as a formula. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's
-folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf.
+folder; the path of a file is a dataset, which can be csv, parquet, jsonl or hf. A group has a row for each record, with the answer
+and the score of each candidate; md is a table for people.
 """
 
 EPILOG = """\b
@@ -44,6 +46,7 @@ Examples:
   assay export latest -o results.xlsx
   assay export latest --format csv --bom
   assay export nightly-15 -o nightly.parquet
+  assay export build-18 -o candidates.csv
   assay export nightly-15 --format hf -o nightly
   assay export nightly-15 --format responses -o answers.jsonl
   assay export nightly-15 --as eval-results -o eval_results.json
@@ -58,11 +61,12 @@ Exit codes:
 
 FOLDER = "hf"
 """One format that is a folder."""
-FORMATS = (*EXPORTS, FOLDER)
+MARKDOWN = "md"
+FORMATS = (*EXPORTS, MARKDOWN, FOLDER)
 RESPONSES, RESPONSE_OBJECT = "responses", "responses, as one object"
 
 # Reversed, so that of two formats with one suffix the first in EXPORTS wins.
-_BY_SUFFIX = {export.suffix: name for name, export in reversed(EXPORTS.items())}
+_BY_SUFFIX = {".md": MARKDOWN, **{export.suffix: name for name, export in reversed(EXPORTS.items())}}
 """Format of each suffix; the first of those that share one."""
 
 
@@ -92,6 +96,8 @@ class ExportSubject(msgspec.Struct, frozen=True, kw_only=True):
     write_folder: Callable[[Path, ExportProgress], None]
     suffix: Callable[[str], str]
     """Ending of a file in a format."""
+    what: str = "for runs"
+    """What a format is that the subject does not have."""
 
 
 class ExportTarget(msgspec.Struct, frozen=True):
@@ -102,7 +108,7 @@ class ExportTarget(msgspec.Struct, frozen=True):
 
 
 @click.command("export", help=HELP, epilog=EPILOG)
-@click.argument("source", metavar="RUN|DATASET")
+@click.argument("source", metavar="RUN|GROUP|DATASET")
 @click.option(
     "-o",
     "--output",
@@ -124,7 +130,7 @@ def export_command(context: click.Context, /, **given: object) -> None:
 def write(options: ExportOptions) -> None:
     """Write the file or the folder, and say what it has."""
     # A file is a dataset. Runs are folders, so the two cannot be confused.
-    subject = _dataset(options.source) if Path(options.source).is_file() else _run(finished_run(options.source, options.runs_dir))
+    subject = _dataset(options.source) if Path(options.source).is_file() else _runs(options)
     target = _target(subject, options)
     meter = ProgressMeter(amount=MofNCompleteColumn())
     meter.begin("records")
@@ -142,17 +148,48 @@ def write(options: ExportOptions) -> None:
     _report(subject, target, progress=progress, is_json=options.is_json)
 
 
+def _runs(options: ExportOptions) -> ExportSubject:
+    """Return a finished run, or the finished runs of a group side by side."""
+    group = api.open_group(options.source, runs_dir=options.runs_dir)
+    # Each is opened again by its id, which refuses an unfinished one with the command that resumes it.
+    runs = tuple(finished_run(run.folders.run_id, str(run.folders.runs_dir)) for run in group.runs)
+    return _group(api.RunGroup(group.name, runs)) if group.is_several else _run(runs[0])
+
+
+def _group(group: api.RunGroup) -> ExportSubject:
+    found = GroupTable(group)
+    files: dict[str, Callable[[ExportProgress], Iterator[bytes]]] = {
+        "json": found.json,
+        "jsonl": found.json_lines,
+        "csv": found.csv,
+        "parquet": found.parquet,
+        "xlsx": found.workbook,
+        "responses": found.responses,
+        MARKDOWN: found.markdown,
+    }
+    return ExportSubject(
+        name=group.name,
+        records=len(found.matrix),
+        origins=tuple(str(path) for run in group.runs for path in (*run.artifacts().values(), *_datasets_of(run))),
+        files=files,
+        write_folder=found.write_folder,
+        suffix=lambda name: "-hf" if name == FOLDER else ".md" if name == MARKDOWN else EXPORTS[name].suffix,
+        what="of one run",
+    )
+
+
 def _run(run: api.RunReader) -> ExportSubject:
     writers = {name: export.write for name, export in EXPORTS.items()} | {RESPONSE_OBJECT: response_object_chunks}
+    alone = GroupTable(api.RunGroup(run.folders.run_id, (run,)))
     return ExportSubject(
         # A dataset has only those formats that do not need a run.
         name=run.folders.run_id,
         records=run.result.counts.valid_records,
         invalid=run.result.counts.invalid_records,
         origins=(*map(str, run.artifacts().values()), *_datasets_of(run)),
-        files={name: partial(writer, run) for name, writer in writers.items()},
+        files={**{name: partial(writer, run) for name, writer in writers.items()}, MARKDOWN: alone.markdown},
         write_folder=partial(write_run_folder, run),
-        suffix=lambda name: "-hf" if name == FOLDER else EXPORTS[name].of(run).suffix,
+        suffix=lambda name: "-hf" if name == FOLDER else ".md" if name == MARKDOWN else EXPORTS[name].of(run).suffix,
     )
 
 
@@ -197,7 +234,8 @@ def _target(subject: ExportSubject, options: ExportOptions) -> ExportTarget:
         raise UsageProblem(f"--bom is for CSV, and this is {name}", hint="leave it out")
     if name not in (*subject.files, FOLDER):
         hint = f"it can be {', '.join(subject.files)} or {FOLDER}"
-        raise UsageProblem(f"{name} is for runs, and '{options.source}' is a dataset", hint=hint)
+        kind = "a group" if subject.what == "of one run" else "a dataset"
+        raise UsageProblem(f"{name} is {subject.what}, and '{options.source}' is {kind}", hint=hint)
     if output == STANDARD:
         _check_standard_output(name, options)
     elif name == FOLDER:
@@ -208,7 +246,7 @@ def _target(subject: ExportSubject, options: ExportOptions) -> ExportTarget:
         if Path(output).is_file() and not options.force:
             raise UsageProblem(f"'{output}' exists", hint="name another file, or replace it with --force")
     # The name says that the reader wants one object; `--format responses` alone gives rows.
-    is_object = name == RESPONSES and Path(output).suffix.lower() == ".json"
+    is_object = name == RESPONSES and Path(output).suffix.lower() == ".json" and RESPONSE_OBJECT in subject.files
     return ExportTarget(RESPONSE_OBJECT if is_object else name, output)
 
 
@@ -227,7 +265,7 @@ def _check_standard_output(name: str, options: ExportOptions) -> None:
     if options.is_json:
         raise UsageProblem("--json and -o - both write to standard output", hint="name a file")
     # Binary data on a terminal may leave it in an unusable state.
-    if not EXPORTS[name].is_text and standard_output().isatty():
+    if name in EXPORTS and not EXPORTS[name].is_text and standard_output().isatty():
         raise UsageProblem(f"{name} is nothing to show on a terminal", hint="-o FILE, or lead it into another command")
 
 

@@ -19,7 +19,7 @@ from assay.surfaces.cli import exits
 from assay.surfaces.cli.options import ALL, number_or_all
 from assay.surfaces.cli.run_options import (
     NOTHING,
-    RUN,
+    RUN_OR_GROUP,
     OutputOptions,
     check_charts,
     command_line,
@@ -40,19 +40,22 @@ from assay.surfaces.cli.streams import (
     write_stream,
 )
 from assay.surfaces.cli.terminal_progress import ProgressMeter
+from assay.surfaces.pages.group import GroupReportFile
 from assay.surfaces.pages.report import ReportFile
 
 REPORT_HELP = """Write a finished run as one HTML file that shows the same pages as `assay serve`.
 
 The file contains the page of the run with its charts, the list of its records with search, filters and sorting, and every record
 with its verdicts and attempts. It opens from disk in any browser and makes no network requests. Values redacted in the artifacts
-are redacted in the file. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder.
+are redacted in the file. RUN is an id, a unique prefix of an id, `latest`, or the path of a run's folder. Of a group the file has
+the candidates, their comparisons, and every record with the score and the answer of each candidate.
 """
 
 REPORT_EPILOG = """\b
 Examples:
   assay report latest
   assay report nightly-15 -o nightly.html
+  assay report build-18
   assay report nightly-15 --records all -o - | gzip > nightly.html.gz
 
 \b
@@ -75,7 +78,7 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("report", help=REPORT_HELP, epilog=REPORT_EPILOG)
-@RUN
+@RUN_OR_GROUP
 @click.option(
     "-o",
     "--output",
@@ -101,6 +104,10 @@ def report_command(context: click.Context, /, **given: object) -> None:
 def write(options: ReportOptions) -> None:
     """Write the file, and say what it has."""
     limit = number_or_all(options.records, option="--records")
+    group = api.open_group(options.run, runs_dir=options.runs_dir)
+    if group.is_several:
+        _write_group(group, limit, options)
+        return
     run = finished_run(options.run, options.runs_dir)
     output = options.output or f"{run.folders.run_id}.html"
     # Two documents on one stream would be neither.
@@ -116,6 +123,29 @@ def write(options: ReportOptions) -> None:
     else:
         write_file(output, chunks)
     _write_result(report, output, options)
+
+
+def _write_group(group: api.RunGroup, limit: int | None, options: ReportOptions) -> None:
+    """Write the file of several runs."""
+    runs = tuple(finished_run(run.folders.run_id, str(run.folders.runs_dir)) for run in group.runs)
+    output = options.output or f"{group.name}.html"
+    if options.is_json and output == STANDARD:
+        raise UsageProblem("--json and -o - both write to standard output", hint="name a file")
+    check_writable(output, option="--output")
+    refuse_overwrite(output, (str(path) for run in runs for path in run.artifacts().values()), option="--output")
+    report = GroupReportFile(api.RunGroup(group.name, runs), limit=limit)
+    made = moment(datetime.now(UTC).isoformat(timespec="seconds"))
+    assert made is not None
+    if output == STANDARD:
+        write_stream(encoded(report.chunks(made)), standard_output())
+        return
+    write_file(output, encoded(report.chunks(made)))
+    weight = Path(output).stat().st_size
+    if options.is_json:
+        ids = [run.folders.run_id for run in runs]
+        write_json({"group": group.name, "runs": ids, "report": output, "records": report.shown, "bytes": weight})
+    else:
+        click.echo(f"{printable(output)} ({size(weight)}, {report.shown:,} records by {len(runs)} candidates)")
 
 
 def _metered(report: ReportFile) -> Iterator[str]:

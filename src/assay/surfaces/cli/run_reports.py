@@ -92,7 +92,7 @@ def _group_commands(views: Sequence[RunReport], shown: OutputOptions) -> list[st
     names = {view.plan.group for view in views}
     name = names.pop() if len(names) == 1 else msgspec.UNSET
     is_comparable = bool(name) and all(view.result.is_finished and not view.is_ranking for view in views)
-    return [command_line("compare", str(name), shown=shown)] if is_comparable else []
+    return [command_line(word, str(name), shown=shown) for word in ("compare", "report")] if is_comparable else []
 
 
 def _write_markdown(

@@ -48,7 +48,7 @@ class Sheets:
         self.cut_cells = 0
 
     def add(self, name: str, columns: Sequence[SheetColumn], rows: Iterable[Mapping[str, object]]) -> None:
-        """A whole sheet."""
+        """Write a whole sheet."""
         sheet = self.sheet(name, columns)
         for row in rows:
             sheet.write(row)
@@ -114,7 +114,7 @@ class Sheet:
             self._page.write_string(0, place, column.name, self._sheets.header)
 
     def write(self, row: Mapping[str, object]) -> None:
-        """One more row; members without a column are left to other sheets."""
+        """Write one more row; members without a column are left to other sheets."""
         self._row += 1
         # Excel opens no sheet with more rows than that, so the rest goes on another of the same columns.
         if self._row == self._sheets.sheet_rows:
@@ -151,7 +151,7 @@ class Sheet:
         return kept + mark
 
     def close(self) -> None:
-        """Let readers filter what was written."""
+        """Close the sheet with filters for its columns."""
         last = len(self._columns) - 1
         self._page.autofilter(0, 0, self._row, last)
         for place, column in enumerate(self._columns):

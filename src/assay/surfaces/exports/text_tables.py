@@ -10,9 +10,10 @@ from typing import TypeVar
 import msgspec
 
 from assay.api import RecordTable, RunReader, StoredDataset, filled_eval_run, run_table
-from assay.core.artifact_lines import ResponseLine
+from assay.core.artifact_lines import ResponseLine, made_calls
 from assay.core.canonical import json_text, pretty_json
 from assay.core.errors import UsageProblem
+from assay.core.tools import ToolCallResults
 from assay.presentation.words import counted
 
 Row = TypeVar("Row")
@@ -101,6 +102,7 @@ class _AnswerLine(msgspec.Struct):
     candidate_name: str
     model_response: str | None
     sample: int | msgspec.UnsetType = msgspec.UNSET
+    tool_calls: ToolCallResults | msgspec.UnsetType = msgspec.UNSET
 
 
 def json_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
@@ -146,7 +148,7 @@ def dataset_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
 def responses_chunks(run: RunReader, progress: ExportProgress) -> Iterator[bytes]:
     """Yield the answers, as `assay run --responses` and other runners take them: a row for each record that has one."""
     for line in _answered(run, progress):
-        row = ResponseLine(line.record_id, line.candidate_name, line.model_response or "", line.sample)
+        row = ResponseLine(line.record_id, line.candidate_name, line.model_response or "", line.sample, made_calls(line))
         yield json_text(msgspec.to_builtins(row)).encode() + b"\n"
 
 

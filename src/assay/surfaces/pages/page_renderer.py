@@ -61,6 +61,9 @@ class PageLinks(Protocol):
     def compare(self, before: str = "", after: str = "") -> str:
         """Return the comparison of two runs."""
 
+    def group(self, name: str) -> str:
+        """Return the runs of a group side by side."""
+
     def artifact(self, run_id: str, name: str) -> str:
         """Return a file of a run."""
 
@@ -109,6 +112,10 @@ class ServerLinks:
         """Return the comparison of two runs."""
         named = {name: run_id for name, run_id in (("before", before), ("after", after)) if run_id}
         return "/compare" + (f"?{urlencode(named)}" if named else "")
+
+    def group(self, name: str) -> str:
+        """Return the runs of a group side by side."""
+        return f"/groups/{quote(name, safe='')}"
 
     def labels(self, run_id: str, index: int, **query: str) -> str:
         """Return where a label of a record is sent."""
@@ -167,6 +174,10 @@ class FileLinks:
 
     def compare(self, before: str = "", after: str = "") -> str:  # noqa: ARG002  # there is nothing to choose from
         """Return no address: a file has one run only."""
+        return ""
+
+    def group(self, name: str) -> str:  # noqa: ARG002  # there is nothing to lead to
+        """Lead nowhere: a file shows one run or one group."""
         return ""
 
     def artifact(self, run_id: str, name: str) -> str:  # noqa: ARG002  # the file travels without them

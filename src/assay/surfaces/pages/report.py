@@ -186,7 +186,7 @@ class ReportFile:
         return [self._numbers[ordinal] for ordinal in self._index.ordinals(search) if ordinal in self._numbers]
 
     def _sets(self) -> dict[str, dict[str, list[int]]]:
-        """For each choice of each filter the records of the file that a server would find."""
+        """Return for each choice of each filter the records of the file that a server would find."""
         assert self._facets is not None
         sets: dict[str, dict[str, list[int]]] = {}
         for name, value, search in _searches(self._facets):

@@ -129,6 +129,8 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     records_address: str
     compare_address: str
+    group_address: str
+    """Page of its group; empty for a run by itself."""
     exports: tuple[Cell, ...]
 
 
@@ -174,7 +176,7 @@ def run_page(
         latencies=None if summary is None else run_details.latency_table(view, summary),
         spending=None if summary is None else run_details.spending_table(summary),
         settings=tuple(run_details.setting_facts(view.plan)),
-        plan_json=msgspec.json.format(msgspec.json.encode(view.manifest.plan_members), indent=2).decode(),
+        plan_json=run_details.plan_text(view.manifest.plan_members),
         hashes=tuple(run_details.hash_facts(view.manifest)),
         # Without a file there is nothing to list: the run is unfinished, or on another machine.
         artifacts=artifacts if files else None,
@@ -184,6 +186,7 @@ def run_page(
         problems=tuple(map(str, problems or ())),
         records_address=place.records(run_id),
         compare_address=place.compare(after=run_id) if result.is_finished else "",
+        group_address=place.group(view.plan.group) if view.plan.group else "",
         exports=tuple(text_cell(kind.upper(), address=place.export(run_id, kind)) for kind in EXPORTED),
     )
 

@@ -14,6 +14,7 @@ from assay.core.issue import Issue
 from assay.core.report import ValidationReport
 from assay.presentation.comparison import conclusion_mark, difference_table, flip_mark, flip_scores, listed_records
 from assay.presentation.decisions import decision_marks, decision_note
+from assay.presentation.matrix import matrix_table
 from assay.presentation.run import candidate_table, failure_table, record_counts, score_of, shared_mean
 from assay.presentation.run_details import key_metrics, run_charts
 from assay.presentation.run_report import RunReport, WorstRecord, view_of
@@ -37,6 +38,10 @@ WORST = 5
 FLIPS = 5
 TEXT = 1_000
 """Characters of a text that are shown."""
+MATRIX_ROWS = 20
+"""Records of a matrix that are shown."""
+CELL_TEXT = 200
+"""Characters of an answer in a matrix."""
 WIDTH = 400
 """Pixels of a chart; most notebooks show two side by side."""
 LOOKED_UP = 2_000
@@ -94,6 +99,8 @@ class RunCards(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunCard, ...]
     candidates: Table | None
     charts: tuple[str, ...]
+    matrix: Table | None = None
+    """Records by candidate."""
 
 
 class ComparisonCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,8 +146,23 @@ def run_cards(runs: Sequence[api.RunReader]) -> str:
         runs=tuple(_card(run, view) for run, view in zip(runs, views, strict=True)),
         candidates=candidate_table(views).only(*titles) if is_several else None,
         charts=_drawn(views, ("candidates.svg",)) if is_several else (),
+        matrix=_matrix(runs) if is_several else None,
     )
     return rendered("notebook_runs.html", shown)
+
+
+def _matrix(runs: Sequence[api.RunReader]) -> Table | None:
+    """Return the records that tell most about the candidates; None where none can be read."""
+    try:
+        found = api.run_matrix(runs)
+    except (RunNotFound, StoreUnavailable):
+        return None
+    if not len(found):
+        return None
+    positions = found.telling(MATRIX_ROWS)
+    more = len(found) - len(positions)
+    note = f"… and {counted(more, 'more record')} on which the candidates differ less: runs.matrix() has them all" if more else ""
+    return msgspec.structs.replace(matrix_table(found, positions, text_limit=CELL_TEXT), note=note)
 
 
 def comparison_card(found: api.RunComparison) -> str:

@@ -1,10 +1,11 @@
 """Validation for scripts and notebooks: a report that shows itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 from assay import api
 from assay.core.report import ValidationReport
+from assay.core.settings import ColumnSection
 
 
 class ShownReport(ValidationReport):
@@ -26,8 +27,15 @@ def validate(
     null_as_absent: bool = False,
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
+    columns: Mapping[str, str | Sequence[str]] | ColumnSection | None = None,
+    sheet: str = "",
+    name: str = "",
 ) -> ValidationReport:
-    """Validate a path, bytes or a Python object; raises SourceUnreadable or UsageProblem, never for invalid content.
+    """Validate a path, bytes, dicts, a DataFrame, an Arrow table or a dataset of Hugging Face; never raises for invalid content.
+
+    `columns` names the columns of a table by what they hold, such as `{"prompt": "Question", "reference": "Answer"}`. `name` is
+    that of data in memory, of bytes with the ending that says what they are. Raises SourceUnreadable, and UsageProblem for an
+    object that cannot be a dataset.
 
     `allow_size` accepts golden datasets with fewer than 5 or more than 20 cases. `null_as_absent` reads optional and forbidden
     fields that are null as absent.
@@ -41,6 +49,9 @@ def validate(
         null_as_absent=null_as_absent,
         progress=progress,
         workers=workers,
+        columns=columns,
+        sheet=sheet,
+        name=name,
     )
     # A copy of the report as the class that shows itself; its cases are still read one by one when they are
     # iterated over.

@@ -1,10 +1,10 @@
 """Runs for scripts and notebooks: start one, open one, ask it for figures, tables, comparisons and a page."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import msgspec
 
@@ -20,9 +20,22 @@ from assay.presentation.words import decimal, ends_of, rate, with_interval
 from assay.surfaces.python_api import frames
 from assay.surfaces.python_api.loop_bridge import run_outside_loop
 from assay.surfaces.python_api.progress import shown_progress
+from assay.surfaces.python_api.run_keywords import RunKeywords
+
+
+class GateKeywords(TypedDict, total=False):
+    """Thresholds as keyword arguments."""
+
+    pass_rate: float | None
+    min_score: float | None
+    max_error_rate: float | None
+    max_truncated: float | None
+
 
 RECORDS = 5_000
 """Default maximum of records in a report: it should open at once, and fit into a mail."""
+MAX_NAME = 200
+"""Characters of a path whose file is named while it runs."""
 Mode = Literal["absolute", "superiority", "non-inferiority"]
 
 
@@ -177,6 +190,10 @@ class Run:
         """Yield every valid record with what came of it, in order, from the one at `start` on."""
         return map(plain, self.reader.predictions(start))
 
+    def records(self) -> Iterator[JsonObject]:
+        """Yield a row for each valid record, as an export has it: what was asked, what is right, the answer and its grade."""
+        return map(plain, api.table_rows(self.reader))
+
     def record(self, record_id: str, *, sample: int | None = None) -> JsonObject:
         """Return one record by its id or its index: what was asked, what came of it, every attempt; raises RunNotFound.
 
@@ -227,9 +244,14 @@ class Run:
         return Comparison(**msgspec.structs.asdict(found))
 
     def decide(
-        self, *, baseline: "Run | str" = "", mode: Mode = "absolute", delta: float | None = None, **gates: float
+        self,
+        *,
+        baseline: "Run | str" = "",
+        mode: Mode = "absolute",
+        delta: float | None = None,
+        **gates: Unpack[GateKeywords],
     ) -> api.GateDecision:
-        """Check the finished run against thresholds (`pass_rate`, `min_score`, `max_error_rate`) and a baseline.
+        """Check the finished run against thresholds and a baseline.
 
         The decision is written to the audit log, as `assay gate` does. Raises UsageProblem when there is nothing to decide by.
         """
@@ -285,9 +307,25 @@ def plain(line: object) -> JsonObject:
 
 
 class Runs(tuple[Run, ...]):
-    """Runs of one call, one for each candidate; shows itself in a notebook."""
+    """Runs of one call or one group, one for each candidate; shows itself in a notebook."""
 
     __slots__ = ()
+
+    @property
+    def group(self) -> str:
+        """Common name of the runs, by which `open_group` and the commands find them; empty for one run without a group."""
+        names = {str(run.reader.plan.group or "") for run in self}
+        return names.pop() if len(names) == 1 else ""
+
+    def matrix(self) -> list[JsonObject]:
+        """Return a row for each record: the question, what is right, and in `results` what each candidate came to."""
+        found = api.run_matrix([run.reader for run in self])
+        document = import_module("assay.presentation.matrix").matrix_document
+        return [plain(document(row, found.columns)) for row in found.rows()]
+
+    def compare(self, *, cluster: str | None = None) -> api.GroupComparison:
+        """Compare the finished runs in pairs; their p values are corrected for the number of pairs (Holm)."""
+        return api.compare_runs(api.RunGroup(self.group or "runs", tuple(run.reader for run in self)), cluster=cluster)
 
     def to_arrow(self) -> Any:
         """Build a `pyarrow.Table` of all runs below each other; raises MissingExtra."""
@@ -320,33 +358,58 @@ class Comparison(api.RunComparison, frozen=True, kw_only=True):
 
 
 def run(
-    source: api.RunRequest | api.PlannedRuns | str | Path,
+    source: object = None,
     *,
     progress: bool | None = None,
-    watch: Any = None,
-    **options: Any,
+    watch: Callable[[api.Snapshot], None] | None = None,
+    **options: Unpack[RunKeywords],
 ) -> Runs:
-    """Run a request, a run file or a dataset, one run for each candidate; an unfinished run of the same id is resumed.
+    """Run a dataset or a run file, one run for each candidate; an unfinished run of the same id is resumed.
 
-    `options` are the members of RunRequest; `model` and `judge` may be used for one model each. A notebook shows how it is
-    going; a script only with `progress=True`. Interrupted, it waits for the calls in flight and saves the progress.
+    The source is a path, or data: a list of dicts, a document, bytes, a DataFrame, an Arrow table or a dataset of Hugging Face.
+    `model` and `judge` are names, functions, async functions, or lists of them. A notebook shows how it is going; a script only
+    with `progress=True`. Interrupted, it waits for the calls in flight and saves the progress. A wrong source or option raises
+    an AssayError that says what to do.
     """
-    name = Path(source).name if isinstance(source, str | Path) else "run"
+    name = Path(source).name if isinstance(source, str | Path) and len(str(source)) <= MAX_NAME else "run"
+    given = _with_keywords(source, options)
+    own_stop = given.pop("is_stopping", None)
     with shown_progress(name, is_wanted=progress, watch=watch) as shown:
         results: tuple[RunResult, ...] = run_outside_loop(
-            lambda watch, is_stopping: api.run(source, watch=watch, is_stopping=is_stopping, **options), shown.watch
+            lambda watch, is_stopping: api.run(source, watch=watch, is_stopping=_either(own_stop, is_stopping), **given),
+            shown.watch,
         )
     return Runs(opened(result) for result in results)
 
 
-async def run_async(source: api.RunRequest | str | Path, **options: Any) -> Runs:
+async def run_async(
+    source: object = None, *, watch: Callable[[api.Snapshot], None] | None = None, **options: Unpack[RunKeywords]
+) -> Runs:
     """Do what `run` does, for callers with an event loop: the run works in a thread."""
-    return Runs(opened(result) for result in await api.run_async(source, **options))
+    return Runs(opened(result) for result in await api.run_async(source, watch=watch, **_with_keywords(source, options)))
+
+
+def _either(first: Callable[[], bool] | None, second: Callable[[], bool] | None) -> Callable[[], bool] | None:
+    """Return a function that is true when one of the two is; what is no function is returned, for the error about it."""
+    if first is None or second is None or not callable(first):
+        return second if first is None else first
+    return lambda: first() or second()
+
+
+def _with_keywords(source: object, options: RunKeywords) -> dict[str, Any]:
+    """Return the options of a call, with problems named by its keyword arguments."""
+    given: dict[str, Any] = {**options}
+    return given if isinstance(source, api.RunRequest | api.PlannedRuns) else {**given, "has_keywords": True}
 
 
 def open_run(run_name: str, *, runs_dir: str | Path = RUNS_DIR) -> Run:
     """Open a run by its id, a unique prefix of it, `latest`, or the path of its folder; raises RunNotFound."""
     return Run(api.open_run(run_name, runs_dir=runs_dir))
+
+
+def open_group(name: str, *, runs_dir: str | Path = RUNS_DIR) -> Runs:
+    """Open the runs that were started together by their common name, or one run as `open_run` does; raises RunNotFound."""
+    return Runs(map(Run, api.open_group(name, runs_dir=runs_dir).runs))
 
 
 def opened(result: RunResult) -> Run:

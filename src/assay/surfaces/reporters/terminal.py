@@ -7,7 +7,18 @@ import msgspec
 from rich.cells import cell_len, chop_cells
 
 from assay.core.text import printable, printable_id, printable_lines
-from assay.presentation.sections import MAX_TEXT, Cell, CheckLine, Column, CompactRow, Fact, FindingLine, Section, Table, TextBlock
+from assay.presentation.sections import (
+    MAX_TEXT,
+    Cell,
+    CheckedItem,
+    Column,
+    CompactRow,
+    Fact,
+    FindingLine,
+    Section,
+    Table,
+    TextBlock,
+)
 from assay.presentation.words import DASH, UNKNOWN
 from assay.surfaces.reporters.formats import ReportSettings
 
@@ -150,7 +161,7 @@ def _text_lines(block: TextBlock, settings: ReportSettings, *, paint: Paint) -> 
         yield f"{'':{INDENT}}{paint(omitted, 'quiet')}\n"
 
 
-def _check_lines(check: CheckLine, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
+def _check_lines(check: CheckedItem, settings: ReportSettings, *, paint: Paint) -> Iterator[str]:
     name = printable(check.name)
     indent = 2 + CHECK_MARK + 1 + CHECK_NAME + 1
     first = f"  {paint(f'{check.mark.text:<{CHECK_MARK}}', check.mark.kind)} {name:<{CHECK_NAME}} "

@@ -26,6 +26,7 @@ from assay.surfaces.pages.comparison_page import (
     flip_view,
     outcome_of,
 )
+from assay.surfaces.pages.group import PAGE_RECORDS, group_page
 from assay.surfaces.pages.judge_pages import RunJudgePage, calibration_view, card_page, judges_page
 from assay.surfaces.server.errors import AnyRequest, HttpError, request_id_of
 from assay.surfaces.server.keys import Caller
@@ -62,6 +63,18 @@ def list_audit(request: AnyRequest) -> BytesResponse:
     entries = list(islice(api.audit(server_of(request).runs_dir), start, start + query.limit + 1))
     cursor = str(start + query.limit) if len(entries) > query.limit else None
     return json_response(AuditView(entries=tuple(entries[: query.limit]), next_cursor=cursor, request_id=request_id_of(request)))
+
+
+@get("/groups/{group:str}", sync_to_thread=True)
+def show_group(request: AnyRequest, group: FromPath[str]) -> BytesResponse:
+    """Show the runs of a group side by side: the candidates, their comparisons, and the records that tell most."""
+    server, caller = server_of(request), caller_of(request)
+    # Runs of other projects are not listed, so that a group is what the caller may see of it.
+    listed = [listing.run_id for listing in server.visible(caller) if listing.group == group]
+    if not listed:
+        raise RunNotFound(f"there is no group '{group[:128]}'", hint="list the runs")
+    runs = tuple(server.run(run_id, caller) for run_id in reversed(listed))
+    return page_response(request, "group.html", group_page(api.RunGroup(group, runs), place=PLACE, limit=PAGE_RECORDS))
 
 
 _PREDICTIONS = "predictions.jsonl"
@@ -270,4 +283,14 @@ async def _compared(request: AnyRequest, server: Server, page: RunJudgePage) -> 
         path.unlink(missing_ok=True)
 
 
-HANDLERS = (compare_runs, list_audit, show_comparison, show_flip, show_judges, show_card, show_run_judge, calibrate_form)
+HANDLERS = (
+    compare_runs,
+    list_audit,
+    show_comparison,
+    show_group,
+    show_flip,
+    show_judges,
+    show_card,
+    show_run_judge,
+    calibrate_form,
+)

@@ -134,7 +134,7 @@ def render_error(refusal: HttpError, scope: HTTPScope, *, request_id: str, heade
     # Only a path of this server: an address from a form could otherwise lead anywhere after signing in.
     target = own_page(_asked(scope) if is_asked_for else str(details.get("next", "")))
     hint = str(details.get("hint", ""))
-    # A browser's user is told what to do; a program gets the precise reason.
+    # A browser's user gets advice; a program gets the precise reason.
     message = "This server needs an API key" if refusal.status == 401 else refusal.message
     view = problem_view(refusal.status, message, request_id=request_id, hint=hint, next_page=target)
     caller: Caller | None = scope.get("state", {}).get("caller")

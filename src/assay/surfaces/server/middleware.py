@@ -400,9 +400,9 @@ class _Exchange:
             return
 
     async def give_up(self) -> None:
-        """Tell callers without an answer to come back: the grace period is over."""
+        """Answer waiting callers with 503: the grace period is over."""
         self._is_late = True
-        # Once the head of an answer is out, nothing can be told any more.
+        # Once the head of an answer is out, no error can be sent any more.
         if not self.status:
             await self.refuse(HttpError(503, "the service is shutting down", headers={"Retry-After": str(RETRY_SECONDS)}))
 

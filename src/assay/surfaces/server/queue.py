@@ -58,7 +58,7 @@ class RunQueue:
     ) -> None:
         self._runs_dir = runs_dir
         self._meters = meters
-        # Both are told: the counters of the service, and what its operator asked for.
+        # Both are called: the counters of the service, and what its operator asked for.
         self._observer = ObserverGroup([observer for observer in (meters.run_metrics, callbacks.observer) if observer is not None])
         self._max_runs = limits.max_runs
         self._max_queue = limits.max_queue

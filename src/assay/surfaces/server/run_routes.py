@@ -74,7 +74,7 @@ def _after(runs: Iterator[RunListing], cursor: str) -> Iterator[RunListing]:
 def _is_wanted(run: RunListing, query: RunsQuery) -> bool:
     # `interrupted` is not a state of the ledger but of the process that is missing, in any state.
     state = run.standing if query.state == "interrupted" else run.state
-    pairs = ((query.state, state), (query.dataset, run.dataset), (query.model, run.candidate))
+    pairs = ((query.state, state), (query.dataset, run.dataset), (query.model, run.candidate), (query.group, run.group))
     return all(wanted is None or wanted == found for wanted, found in pairs)
 
 
@@ -155,6 +155,7 @@ def _view(server: Server, run: api.RunReader, *, request_id: str) -> RunStatus:
         dataset_file=dataset.source_file,
         model=result.candidate,
         project=plan.project,
+        group=plan.group or "",
         counts=msgspec.structs.replace(result.counts, total_records=total),
         done_records=done,
         eta_seconds=None if result.is_finished else _eta(server, run_id, started=moments["started_at"], total=total, done=done),
@@ -217,7 +218,7 @@ async def _events(server: Server, run_id: str, look: Callable[[], RunStatus], *,
         if event_id(view) != seen:
             seen, quiet = event_id(view), 0.0
             yield _event(view)
-        # With a problem nothing will change until a user does something; the client is told and can follow again.
+        # With a problem nothing will change until a user does something; the client gets an event and can follow again.
         if view.completed_at or view.problem:
             return
         quiet += POLL_SECONDS
@@ -278,7 +279,7 @@ async def static_file(request: AnyRequest, name: FromPath[str]) -> BytesResponse
     if name not in STATIC_NAMES:
         raise HttpError(404, "no such file")
     media_type = MEDIA_TYPES[PurePath(name).suffix]
-    # A page from before an update asks for another hash, and must not be told to keep what it gets.
+    # A page from before an update asks for another hash, and must not cache what it gets.
     is_this_one = PLACE.static(name).endswith(f"?v={request.query_params.get('v', '')}")
     headers = {"Cache-Control": "public, max-age=31536000, immutable" if is_this_one else "no-cache"}
     return Response(static(name).encode(), media_type=media_type, headers=headers)
@@ -336,7 +337,7 @@ async def _row_events(
         if news not in (0, sent):
             sent = news
             yield part_event(_RowsPart(news, PLACE.runs()), "parts/news_alone.html", reader=reader)
-        # Rows that the page does not show are never sent; it can only be told how many there are.
+        # Rows that the page does not show are never sent; it only gets their number.
         known = {run_id: listings[run_id] for run_id in known if run_id in listings}
 
 

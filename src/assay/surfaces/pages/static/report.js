@@ -1,6 +1,6 @@
 // The pages of one file: the run, the list of its records and one record, by what stands after # in the address.
 // Texts of unknown origin are packed in the file. What is unpacked is read by an inert parser, and only elements and attributes that our
-// templates have are created from it, so that a text stays a text whatever it says.
+// templates have are created from it, so that a text stays a text with any content.
 const PAGE = 50, PART = 50;
 const TAGS = new Set("a article caption code dd details div dl dt h1 h2 h3 li mark ol p pre section span strong summary table tbody td th thead time tr ul wbr".split(" "));
 const ATTRIBUTES = "aria-current aria-label aria-labelledby class data-label data-when datetime dir id open role scope tabindex title".split(" ");
