@@ -8,7 +8,10 @@ import pytest
 
 import assay
 from assay.api import PlanProblems
+from assay.grading.candidate import candidate_ask
+from assay.grading.methods import assign
 from tests.engine.run_settings import write_rows
+from tests.grading.driving import SETTINGS, reference_case
 
 TOOL = {"name": "book", "description": "Books.", "parameters": {"type": "object", "properties": {"train": {"type": "string"}}}}
 CALL = {"name": "book", "arguments": {"train": "9:15", "city": "Wien"}}
@@ -161,3 +164,32 @@ def test_arguments_of_any_size_and_form_have_a_verdict(tmp_path: Path, text: str
     (line,) = done.predictions()
     assert (line["status"], line["passed"]) == ("evaluated", False)
     assert line["tool_calls"]["verdicts"][0]["verdict"] in ("not_json", "wrong_arguments")
+
+
+def test_a_gate_and_slices_are_about_tool_calls(tmp_path: Path) -> None:
+    path = dataset(tmp_path, {"tool_calls": [CALL]}, {"tool_calls": [CALL]})
+    answers = given_answers(tmp_path, [CALL], [{"name": "cook", "arguments": {}}])
+    done = run(tmp_path, path, responses=answers, min_tool_calls=0.9)
+    (check,) = done.metrics["gate"]["gates"]
+    assert check == {"name": "min_tool_calls", "threshold": 0.9, "value": 0.5, "met": False}
+    by_slice = json.loads((Path(done.run_dir) / "metrics_by_slice.json").read_text(encoding="utf-8"))
+    (sliced,) = by_slice["slices"]["dataset"]["values"]
+    assert (sliced["tool_calls"]["expected"], sliced["tool_calls"]["arguments_correct"]) == (2, 1)
+
+
+def test_tools_are_inferred_from_expected_calls_where_no_record_has_any(tmp_path: Path) -> None:
+    path = tmp_path / "calls.json"
+    record = {"record_id": "r", "input": {"prompt": "Book it."}, "reference": {"tool_calls": [CALL]}}
+    document = {"dataset_id": "calls", "dataset_version": "1", "schema_version": "1.0", "records": [record]}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    (line,) = run(tmp_path, path, model="scripted/echo").predictions()
+    assert "- book: city, train" in line["model_response"]
+    assert "9:15" not in line["model_response"]
+
+
+def test_an_endpoint_that_is_sent_all_metadata_gets_no_expected_calls() -> None:
+    metadata = {"court": "OGH", "tools": [TOOL], "expected_tool_calls": [CALL], "tool_matching": "subset"}
+    case = reference_case(metadata=metadata, expected_calls=())
+    sent = candidate_ask(assign(case, SETTINGS)).record
+    assert sent is not None
+    assert sent.metadata == {"court": "OGH", "tools": [TOOL]}

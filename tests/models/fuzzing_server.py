@@ -323,6 +323,8 @@ class FuzzingServer:
 
     def __init__(self) -> None:
         self.faults: dict[int, Fault] = {}
+        self.begun: set[int] = set()
+        """Cases whose fault has begun."""
         self.played: dict[int, asyncio.Event] = {}
         """Set when everything of a case's fault is sent."""
         self.reused: list[str] = []
@@ -381,6 +383,7 @@ class _Connection(asyncio.Protocol):
 
     def _play(self, case: int, fault: Fault) -> None:
         self._is_playing = True
+        self._server.begun.add(case)
         task = asyncio.get_running_loop().create_task(self._steps(case, fault))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

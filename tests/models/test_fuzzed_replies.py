@@ -19,8 +19,8 @@ LANES = 24
 """Requests side by side, each over connections of its own."""
 DEADLINE = 0.25
 """Seconds of the cases that only the deadline ends."""
-STUCK = 60.0
-"""Seconds after which something hangs; all cases together take about ten."""
+STUCK = 150.0
+"""Seconds after which something hangs; all cases together take about ten, and a minute on a busy machine."""
 ANSWER = "answer"
 STATED = {*TRANSIENT_CODES, *STATUS_CODES.values(), *ERROR_WORDS.values(), "reply_too_large", "redirect_refused", "refused"}
 NEVER_ANSWERED = ("truncated", "reset at each byte", "length too long", "two lengths", "header flood", "trailer flood", "stalled")
@@ -56,7 +56,9 @@ class Fuzzing:
         sent = self.server.announce(case, fault)
         end = await self.ask(transport, case, "fault", body=LARGE_BODY if fault.is_early else BODY)
         self.ends[fault.family].append(end)
-        await sent.wait()
+        # On a busy machine a deadline can end a request before the server has read it: then nothing is going to be sent.
+        if case in self.server.begun:
+            await sent.wait()
         if case % 2:
             # Half of the late bytes are read while the connection is idle, the others are found just before it is used again.
             await asyncio.sleep(0.002)
@@ -91,13 +93,13 @@ async def fuzzed(count: int) -> Fuzzing:
                 await fuzzing.play(hasty, WAITING[case // 20 % len(WAITING)], case, must_recover=False)
 
     async with AsyncExitStack() as stack:
+        stack.callback(listening.close)
         lanes = []
         for _ in range(LANES):
             endpoints = [Endpoint(provider="fuzz", kind="openai", url=url, timeout=seconds) for seconds in (STUCK, DEADLINE)]
             lanes.append([await stack.enter_async_context(open_transport(endpoint)) for endpoint in endpoints])
         async with asyncio.timeout(STUCK):
             await asyncio.gather(*(work(*transports) for transports in lanes))
-    listening.close()
     return fuzzing
 
 

@@ -78,7 +78,7 @@ def test_judges_and_choices_grade_as_usual_under_a_policy_that_only_asks(tmp_pat
 NO_MESSAGES = {
     "none": (lambda _: None, "other than messages"),
     "empty": (lambda _: [], "no messages"),
-    "unknown role": (lambda _: [{"role": "tool", "content": "x"}], "tool"),
+    "unknown role": (lambda _: [{"role": "referee", "content": "x"}], "referee"),
     "number": (lambda _: 7, "got `int`"),
     "raises": (lambda record: record.nothing, "AttributeError"),
 }

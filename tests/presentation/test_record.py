@@ -2,7 +2,9 @@
 
 import msgspec
 
-from assay.presentation.record import record_report
+from assay.core.tools import ExpectedCall, tool_call
+from assay.grading.call_matching import compare_calls
+from assay.presentation.record import MAX_CALLS, call_table, record_report
 from assay.surfaces.reporters.formats import ReportSettings
 from tests.surfaces.cli.test_run_reports import PLAIN, record_text
 from tests.surfaces.run_views import (
@@ -41,3 +43,20 @@ def test_the_steps_of_an_agent_stand_with_its_attempt() -> None:
     blocks = [passage for attempt in record_report(whole).attempts for passage in attempt.passages]
     (steps,) = (passage for passage in blocks if passage.title == "Steps before the answer")
     assert '"query"' in steps.text
+
+
+def test_expected_tool_calls_are_next_to_those_made() -> None:
+    made = [tool_call("find", {"name": "Ada"}), tool_call("book", "{")]
+    results = compare_calls(made, [ExpectedCall("find", {"name": "Bob"}, step=0), ExpectedCall("pay", step=1)])
+    rows = [[cell.text for cell in row] for row in call_table(results).rows]
+    assert rows == [
+        ['find({"name":"Bob"})', 'find({"name":"Ada"})', "wrong arguments", "name"],
+        ["pay({})", "book({)", "wrong name", ""],
+    ]
+
+
+def test_a_record_with_very_many_calls_lists_the_first() -> None:
+    results = compare_calls([], [ExpectedCall("t", {"text": "x" * 5_000}, step=number) for number in range(MAX_CALLS + 1)])
+    table = call_table(results)
+    assert (len(table.rows), table.note) == (MAX_CALLS, "… and 1 more call (predictions.jsonl has them)")
+    assert len(table.rows[0][0].text) < 1_100

@@ -5,8 +5,21 @@ from typing import Any
 import msgspec
 
 from assay.core.summary import JudgeSummary, PanelSummary, RepeatSummary
-from assay.presentation.run import failure_table, judge_table, panel_facts, repeat_facts, run_sections, slice_table
+from assay.core.tools import ExpectedCall, tool_call
+from assay.grading.call_matching import compare_calls
+from assay.metrics.tool_calls import ToolCallCounter
+from assay.presentation.run import (
+    MAX_TOOLS,
+    failure_table,
+    judge_table,
+    panel_facts,
+    repeat_facts,
+    run_sections,
+    slice_table,
+    tool_table,
+)
 from assay.presentation.sections import Section, Table
+from assay.presentation.words import DASH
 from tests.surfaces.run_views import amount, golden_view, latencies, other_view, unfinished_view, unlisted_view
 
 JUDGE: dict[str, Any] = {
@@ -90,3 +103,17 @@ def test_a_group_of_failures_names_its_first_records_and_how_many_there_are_besi
     assert [(row[2].text, row[3].text, row[4].names, row[4].text) for row in rows[:1]] == [
         ("rate_limited", "5", ("tone-0", "tone-1", "tone-2"), "and 2 more")
     ]
+
+
+def test_each_tool_has_a_row_with_the_most_used_first() -> None:
+    counter = ToolCallCounter()
+    counter.add(compare_calls([tool_call("a", {})], [ExpectedCall("a"), ExpectedCall("b"), ExpectedCall("b", step=1)]))
+    rows = [[cell.text for cell in row] for row in tool_table(counter.summary()).rows]
+    assert [(row[0], row[1], row[2], row[5]) for row in rows] == [("b", "2", "0.0 %", DASH), ("a", "1", "100.0 %", "100.0 %")]
+
+
+def test_only_the_first_of_many_tools_are_listed() -> None:
+    counter = ToolCallCounter()
+    counter.add(compare_calls([], [ExpectedCall(f"t{number}", step=number) for number in range(MAX_TOOLS + 5)]))
+    table = tool_table(counter.summary())
+    assert (len(table.rows), table.note) == (MAX_TOOLS, "… and 5 more tools (metrics_summary.json has them)")

@@ -46,6 +46,7 @@ def misspelling(rows: list[dict[str, str]]) -> None:
     assay.run(rows, model="openai/gpt", bogus=1)  # type: ignore[call-arg]
     assay.run(rows, model="openai/gpt", limit="three")  # type: ignore[arg-type]
     assay.run(rows, model="openai/gpt", on_invalid="maybe")  # type: ignore[arg-type]
+    assay.RunRequest(datasets=("x.json",), bogus=1)  # type: ignore[call-arg]
     assay.validate(rows, colums={})  # type: ignore[call-arg]
     assay.open_run("latest").decide(passrate=0.9)  # type: ignore[call-arg]
 

@@ -90,9 +90,15 @@ class GateText(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} {text(self.value, places)} {words} {text(self.limit, places)}"
 
 
+def tool_call_value(summary: RecordMetrics) -> float | None:
+    """Return what a gate on tool calls is about: the share of the expected calls that are right, if all unknown ones were wrong."""
+    return None if summary.tool_calls is msgspec.UNSET else summary.tool_calls.correct_rate_bounds.worst
+
+
 def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
     """Return the gates that are set, in the order in which reports list them; `summary` is None where a run has no metrics."""
     rate, score_name, score, error_rate, truncated = _UNKNOWN, "mean score", _UNKNOWN, _UNKNOWN, _UNKNOWN
+    correct = _UNKNOWN
     if summary is not None:
         rate, score = summary.pass_rate_metric, summary.raw_score_mean_metric
         error_rate = MetricValue(value=summary.error_rate, interval=None, n=summary.total_records)
@@ -101,11 +107,15 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
         if summary.profile is not None:
             # With a profile the gate on the score is one on its headline.
             score_name, score = summary.profile.id, summary.profile.metric
+        if summary.tool_calls is not msgspec.UNSET:
+            calls = summary.tool_calls
+            correct = MetricValue(value=tool_call_value(summary), interval=calls.correct_rate_interval, n=calls.expected)
     found = (
         ("pass_rate", "pass rate", rate, False),
         ("min_score", score_name, score, False),
         ("max_error_rate", "error rate", error_rate, True),
         ("max_truncated", "share of truncated answers", truncated, True),
+        ("min_tool_calls", "share of correct tool calls", correct, False),
     )
     limited = [(gate, name, metric, is_most, getattr(gates, gate)) for gate, name, metric, is_most in found]
     limited += [(metric.gate, metric.words, metric.value, False, metric.limit) for metric in named_metrics(gates, summary)]

@@ -4,14 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-Model = str | Callable[..., Any] | Mapping[str, Any]
+from assay.core.checks import Check
+from assay.core.settings import DatasetEntry, GraderEntry, ModelEntry
+
+Model = str | Callable[..., Any] | Mapping[str, Any] | ModelEntry
 """A model: its name as `provider/model`, a function, or a mapping with the keys of a candidate in a run file."""
 
 
 class SettingKeywords(TypedDict, total=False):
     """Settings of a run; None leaves a setting to the run file or to its default."""
 
-    datasets: Sequence[str | Path | Mapping[str, Any]] | None
+    datasets: Sequence[str | Path | Mapping[str, Any] | DatasetEntry] | None
     """Datasets of the run."""
 
     models: Sequence[Model] | None
@@ -23,12 +26,12 @@ class SettingKeywords(TypedDict, total=False):
     grader: str | Callable[..., Any] | None
     """Custom grader of every record: the name of a plugin, `module:function` or `file.py:function`."""
 
-    checks: Sequence[str] | None
+    checks: Sequence[str | Mapping[str, Any] | Check] | None
     """Checks of every answer, which no model is called for: in addition to a judge, or instead of one. Records may have checks of
     their own in `metadata.checks`.
     """
 
-    graders: Sequence[Mapping[str, Any]] | None
+    graders: Sequence[Mapping[str, Any] | GraderEntry] | None
     """Several graders of every answer, instead of `judges`, `grader` and `checks`; one of them is primary."""
 
     policy: str | Callable[..., Any] | None
@@ -188,10 +191,13 @@ class SettingKeywords(TypedDict, total=False):
     max_truncated: float | None
     """Share of the answers that may end at the output limit."""
 
-    check_gates: Sequence[str] | None
+    min_tool_calls: float | None
+    """Share of the expected tool calls that are made with the right arguments; with unknown ones, their worst case."""
+
+    check_gates: Mapping[str, float] | Sequence[str] | None
     """Share of the answers that pass a check, by its name: `{exact: 0.9}`."""
 
-    grader_gates: Sequence[str] | None
+    grader_gates: Mapping[str, float] | Sequence[str] | None
     """Share of the answers that pass by one of several graders, by its name: `{polite: 0.8}`."""
 
     slices: Sequence[str] | None

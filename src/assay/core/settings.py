@@ -485,6 +485,14 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             parameter=QueryParameter(is_later=True),
         ),
     ] = None
+    min_tool_calls: Annotated[
+        Rate | None,
+        exposed(
+            "Share of the expected tool calls that are made with the right arguments; with unknown ones, their worst case.",
+            option=CommandOption("Gate: minimum share of expected tool calls that are made right.", "X"),
+            parameter=QueryParameter(is_later=True),
+        ),
+    ] = None
 
     checks: Annotated[
         dict[str, Rate],

@@ -349,7 +349,8 @@ class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One gate of a run, and whether the run met it."""
 
     name: str
-    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated`, `checks.NAME` or `graders.NAME`."""
+    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated`, `min_tool_calls`, or `checks.NAME` and
+    `graders.NAME`."""
     threshold: float
     value: float | None
     """What the run has; None where it is undefined, which meets no gate."""
@@ -409,6 +410,8 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     """Checks by name, over the records that have a result of them; absent in a run without checks."""
     graders: dict[str, GraderSummary] | msgspec.UnsetType = msgspec.UNSET
     """Graders by name; absent in a run with one that gives no further scores."""
+    tool_calls: ToolCallSummary | msgspec.UnsetType = msgspec.UNSET
+    """Only where tool calls are compared."""
 
     @property
     def raw_score_mean_cluster_interval(self) -> Interval | None:
@@ -591,8 +594,6 @@ class Summary(RecordMetrics, frozen=True, kw_only=True):
 
     assay_version: str = ""
     """Version of assay that computed them; empty for versions that did not record it."""
-    tool_calls: ToolCallSummary | msgspec.UnsetType = msgspec.UNSET
-    """Only in runs that compare tool calls."""
     repeats: RepeatSummary | msgspec.UnsetType = msgspec.UNSET
     """Of a run that asks more than once."""
     flags: dict[str, int]

@@ -166,6 +166,10 @@ class ExpectedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """Rules of the record for single arguments, before those of the run."""
 
 
+METADATA_CALLS = "expected_tool_calls"
+"""Member of `metadata` with the expected calls; in `reference` of batch_v1 it is called `tool_calls`."""
+
+
 def expects_calls(calls: object, *others: object) -> bool:
     """Return whether a member of a record holds expected calls: a list of calls, or an empty one next to tools or a matching."""
     # Exports of other programs write an empty list into every record, whether there are tools or not.

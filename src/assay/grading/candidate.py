@@ -7,6 +7,7 @@ from assay.core.case import Attachment, Case, Criterion, Message, attachment_sec
 from assay.core.model_call import CANDIDATE_CALL, AttachedText, ModelRequest, RecordInput
 from assay.core.open_fields import OpenField, grading_fields, question_fields
 from assay.core.outcome import GradingFailure
+from assay.core.tools import METADATA_CALLS
 from assay.grading.assignment import GradingAssignment, GradingSettings, choice_task
 from assay.grading.policies import Policy, metadata_text, policy_messages
 from assay.grading.templates import OPEN_FIELD, TOOL_CALL, fill, load_template
@@ -86,7 +87,11 @@ def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
 
 def _record_input(case: Case, texts: Mapping[str, str]) -> RecordInput:
     attached = (AttachedText(one.path, one.title or one.path, one.kind, texts.get(one.path, "")) for one in case.attachments)
-    return RecordInput(id=case.id, metadata=case.metadata, attachments=tuple(attached))
+    # An endpoint may be sent all metadata, in which rows of legal_eval_v1 hold the calls that are expected of it.
+    metadata = case.metadata
+    if METADATA_CALLS in metadata:
+        metadata = {name: value for name, value in metadata.items() if name not in (METADATA_CALLS, "tool_matching")}
+    return RecordInput(id=case.id, metadata=metadata, attachments=tuple(attached))
 
 
 # Cached, because all records of such a run share one request.

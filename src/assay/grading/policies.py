@@ -155,4 +155,6 @@ def _messages(returned: object) -> tuple[Message, ...]:
         raise GradingFailure(POLICY_ERROR, f"the policy returned something other than messages: {problem}") from None
     if not messages:
         raise GradingFailure(POLICY_ERROR, "the policy returned no messages")
+    if any(message.role == "tool" and not message.tool_call_id for message in messages):
+        raise GradingFailure(POLICY_ERROR, "the policy returned a message of the role 'tool' without the tool_call_id of its call")
     return messages

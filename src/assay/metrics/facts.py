@@ -150,6 +150,8 @@ class RecordColumns:
         self.members: dict[str, dict[Value, array[int]]] = {}
         """Row numbers by slice and value; None is the slice of those without a value."""
         self.tool_calls = ToolCallCounter()
+        self.sliced_calls: dict[tuple[str, Value], ToolCallCounter] = {}
+        """Calls by slice and value."""
         self.checks = ResultColumns()
         self.graders = ResultColumns()
         self.grader_scores = ResultColumns()
@@ -193,7 +195,7 @@ class RecordColumns:
             if each.flags:
                 self.flags.update(each.flags)
             if each.tool_calls is not None:
-                self.tool_calls.add(each.tool_calls)
+                self._add_calls(each, each.tool_calls)
             # Slices hold row numbers, so that a record with ten tags costs 40 bytes and not ten copies.
             for name, values in each.slices.items():
                 self._join(name, values, row=number)
@@ -223,6 +225,15 @@ class RecordColumns:
         if any(words):
             _pad(column, row, unknown=NO_WORD)
             column.extend(self._codes(name, words))
+
+    def _add_calls(self, each: RecordFacts, results: ToolCallResults) -> None:
+        self.tool_calls.add(results)
+        for name, values in each.slices.items():
+            for value in dict.fromkeys(values) if values else _NO_VALUE:
+                counter = self.sliced_calls.get((name, value))
+                if counter is None:
+                    counter = self.sliced_calls[name, value] = ToolCallCounter()
+                counter.add(results)
 
     def _join(self, name: str, values: tuple[str, ...], *, row: int) -> None:
         groups = self.members.get(name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from assay.core.gate_text import TOLERANCE, meets_gate, named_metrics
+from assay.core.gate_text import TOLERANCE, meets_gate, named_metrics, tool_call_value
 from assay.core.settings import Gates
 from assay.core.summary import GateCheck, GateResult, RecordMetrics
 
@@ -21,6 +21,9 @@ def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = Fa
         _score_gate(gates, summary),
         _at_most("error rate", summary.error_rate, gates.max_error_rate),
         _at_most("share of truncated answers", _truncated(summary), gates.max_truncated, why_undefined="no record was answered"),
+        _at_least(
+            "share of correct tool calls", tool_call_value(summary), gates.min_tool_calls, why_undefined="no call was expected"
+        ),
         *(
             _at_least(metric.words, metric.value.value, metric.limit, why_undefined="no record has a result of it")
             for metric in named_metrics(gates, summary)
@@ -43,6 +46,7 @@ def _checks(gates: Gates, summary: RecordMetrics) -> Iterator[GateCheck]:
         ("min_score", score, gates.min_score, False),
         ("max_error_rate", summary.error_rate, gates.max_error_rate, True),
         ("max_truncated", _truncated(summary), gates.max_truncated, True),
+        ("min_tool_calls", tool_call_value(summary), gates.min_tool_calls, False),
     ):
         if limit is not None:
             yield GateCheck(name=name, threshold=limit, value=value, met=meets_gate(value, limit, is_most=is_most))

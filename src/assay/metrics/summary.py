@@ -2,7 +2,7 @@
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import fsum
 from typing import Any, NamedTuple, cast
@@ -40,6 +40,7 @@ from assay.metrics.facts import NO_WORD, STATUSES, UNKNOWN, RecordColumns, Recor
 from assay.metrics.intervals import RESAMPLES, Ends, cluster_interval, mean_interval, standard_error, wilson
 from assay.metrics.profiles import Profile, condense, headline, headline_figures
 from assay.metrics.repeats import RepeatedAnswers, summarize_repeats
+from assay.metrics.tool_calls import ToolCallCounter
 
 # There may be hundreds of slices, and each would cost as much as the whole run.
 SLICE_RESAMPLES = 2_000
@@ -71,9 +72,8 @@ def summarize(
     tables = _RecordArrays(columns, profile)
     metrics = tables.metrics(np.arange(len(columns), dtype=np.uint32), seed=(seed,), resamples=RESAMPLES)
     return Summary(
-        **asdict(metrics),
+        **{**asdict(metrics), "tool_calls": columns.tool_calls.summary() if columns.tool_calls.records else msgspec.UNSET},
         assay_version=__version__,
-        tool_calls=columns.tool_calls.summary() if columns.tool_calls.records else msgspec.UNSET,
         repeats=summarize_repeats(tables.samples(repeat)) if repeat > 1 else msgspec.UNSET,
         flags=dict(sorted(columns.flags.items())),
     )
@@ -85,24 +85,28 @@ def summarize_slices(
     """Return the metrics by slice: those of the records with each value of each slice."""
     columns = collect(facts)
     tables = _RecordArrays(columns, profile)
-    slices = {name: _slice(tables, columns.members[name], name=name, seed=seed) for name in sorted(columns.members)}
+    calls = columns.sliced_calls
+    slices = {name: _slice(tables, columns.members[name], name=name, seed=seed, calls=calls) for name in sorted(columns.members)}
     return SlicesSummary(slices_version=SLICES_VERSION, total_records=len(columns), slices=slices)
 
 
-def _slice(tables: "_RecordArrays", groups: dict[Value, "array[int]"], *, name: str, seed: int) -> SliceValues:
+def _slice(
+    tables: "_RecordArrays",
+    groups: dict[Value, "array[int]"],
+    *,
+    name: str,
+    seed: int,
+    calls: Mapping[tuple[str, Value], ToolCallCounter],
+) -> SliceValues:
     """List every value of a slice, the largest first; a record with several values is a member of each."""
     # Ties are broken by name, so that the file is the same in every run over the same records.
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0] is None, group[0] or ""))
-    shown = tuple(
-        SliceSummary(
-            value=value,
-            slice=f"{name}={'(none)' if value is None else value}",
-            **asdict(
-                tables.metrics(np.frombuffer(rows, dtype=np.uint32), seed=_seed(seed, name, value), resamples=SLICE_RESAMPLES)
-            ),
-        )
-        for value, rows in ordered[:MAX_SLICE_VALUES]
-    )
+    shown = []
+    for value, rows in ordered[:MAX_SLICE_VALUES]:
+        metrics = tables.metrics(np.frombuffer(rows, dtype=np.uint32), seed=_seed(seed, name, value), resamples=SLICE_RESAMPLES)
+        counted = calls.get((name, value))
+        members = {**asdict(metrics), "tool_calls": msgspec.UNSET if counted is None else counted.summary()}
+        shown.append(SliceSummary(value=value, slice=f"{name}={'(none)' if value is None else value}", **members))
     return SliceValues(n_values=len(ordered), n_values_omitted=len(ordered) - len(shown), values=tuple(shown))
 
 

@@ -35,6 +35,7 @@ _NAMES = {
     "min_score": "mean score",
     "max_error_rate": "error rate",
     "max_truncated": "share of truncated answers",
+    "min_tool_calls": "share of correct tool calls",
 }
 TEXT_LIMIT = 400
 """Characters of a reason, or of a note, that a report in text shows."""

@@ -15,9 +15,22 @@ from assay.core.issue import RecordIssue
 from assay.core.number_text import rate_text, score_text
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import PanelDecision, Score
+from assay.core.tools import MadeCall, ToolCallResults
 from assay.presentation.graders import BY_CHECKS, record_check_table, record_grader_table
 from assay.presentation.run import result_cell, score_of
-from assay.presentation.sections import MAX_TEXT, Badge, Cell, Column, DisplayValue, Fact, Section, Table, TextBlock, Timestamp
+from assay.presentation.sections import (
+    MAX_TEXT,
+    Badge,
+    Cell,
+    Column,
+    DisplayValue,
+    Fact,
+    Section,
+    Table,
+    TextBlock,
+    Timestamp,
+    Tone,
+)
 from assay.presentation.subject import NAME_LIMIT, stage_word
 from assay.presentation.words import (
     DASH,
@@ -25,6 +38,7 @@ from assay.presentation.words import (
     NOT_PASSED,
     PASSED,
     UNKNOWN,
+    counted,
     cut,
     dollars,
     domain,
@@ -193,6 +207,8 @@ class RecordReport(msgspec.Struct, frozen=True, kw_only=True):
     checks: Table | None = None
     graders: Table | None = None
     is_judged: bool = False
+    calls: Table | None = None
+    """Expected tool calls next to those that were made."""
     """True when models voted; False for a grade by rule."""
     attempts: tuple[AttemptView, ...] = ()
     samples: tuple[SampleView, ...] = ()
@@ -227,6 +243,7 @@ def record_report(found: RecordDetails | InvalidRecord, issues: Sequence[RecordI
         checks=record_check_table(line),
         graders=record_grader_table(line),
         is_judged=any(score.judge for score in line.evaluator_scores),
+        calls=None if line.tool_calls is msgspec.UNSET else call_table(line.tool_calls),
         attempts=tuple(map(_attempt_view, attempts)),
         samples=tuple(_sample_view(sample, line.index) for sample in found.samples or ()),
         rest=tuple(_rest(asked)),
@@ -551,6 +568,7 @@ def record_sections(record: RecordDetails | InvalidRecord, *, is_verbose: bool) 
     is_checked = line.evaluator == BY_CHECKS
     tables = [
         *filter(None, (record_check_table(line, limit=limit), record_grader_table(line, limit=limit))),
+        *([call_table(line.tool_calls, limit=limit)] if line.tool_calls is not msgspec.UNSET else []),
         *([_score_table(scores, limit=limit)] if scores and not is_checked else []),
         *([] if record.samples is msgspec.UNSET else [_sample_table(record.samples)]),
         _attempt_table(attempts),
@@ -627,6 +645,42 @@ def _rubric_line(criterion: Criterion, *, is_one: bool) -> str:
     name = "" if is_one or criterion.id == criterion.title else f"{criterion.id}: "
     weight = f" (weight {criterion.weight:g})" if criterion.weight != 1 else ""
     return f"{name}{criterion.title}{weight}"
+
+
+def call_table(results: ToolCallResults, *, limit: int = MAX_TEXT) -> Table:
+    """Return the expected tool calls next to those that were made, with the verdict on each."""
+    columns = (
+        Column("expected call", limit=limit),
+        Column("made", limit=limit),
+        Column("verdict"),
+        Column("wrong arguments", limit=NAME_LIMIT),
+    )
+    rows = (
+        (
+            Cell(_call_text(results.expected, one.expected)),
+            Cell(_call_text(results.made, one.made)),
+            Cell(one.verdict.replace("_", " ").replace("json", "JSON"), tone=_CALL_TONES.get(one.verdict, "bad")),
+            Cell(", ".join(one.wrong_arguments)),
+        )
+        for one in results.verdicts[:MAX_CALLS]
+    )
+    more = len(results.verdicts) - MAX_CALLS
+    note = f"… and {counted(more, 'more call')} (predictions.jsonl has them)" if more > 0 else ""
+    return Table(title="Tool calls", columns=columns, rows=tuple(rows), note=note)
+
+
+MAX_CALLS = 200
+"""Calls that a table lists."""
+_CALL_TONES: dict[str, Tone] = {"correct": "good", "unknown": "quiet"}
+_CALL_LENGTH = 1_000
+"""Characters of a call in a table; its arguments may take a megabyte."""
+
+
+def _call_text(calls: Sequence[MadeCall], place: int | None) -> str:
+    if place is None:
+        return UNKNOWN
+    call = calls[place]
+    return cut(f"{call.name}({call.raw if call.arguments is None else json_text(call.arguments)})", _CALL_LENGTH)
 
 
 def _sample_table(samples: Sequence[SampleResult]) -> Table:

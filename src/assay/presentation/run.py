@@ -26,6 +26,7 @@ from assay.core.summary import (
     Summary,
     TokenAmounts,
     ToolCallSummary,
+    ToolMetrics,
     TruncationSummary,
     VarianceParts,
 )
@@ -115,6 +116,9 @@ def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequenc
         *grader_sections([view]),
         Section(title="Judges", tables=(judge_table(summary.judges),))
         if summary is not None and isinstance(summary.judges, tuple)
+        else None,
+        Section(title="Tools", tables=(tool_table(summary.tool_calls),))
+        if summary is not None and summary.tool_calls is not msgspec.UNSET and summary.tool_calls.tools
         else None,
         slice_section([view], is_verbose=is_verbose),
         *failure_sections(view, is_verbose=is_verbose),
@@ -310,7 +314,7 @@ def tool_calls_text(calls: ToolCallSummary) -> str:
     """Return `143 of 282 correct (50.7 %) · 12 wrong arguments · 90 not made · 3 extra`."""
     wrong = calls.name_correct - calls.arguments_correct
     not_made = calls.scored - calls.name_correct
-    counts = ((wrong, "wrong arguments"), (not_made, "not made"), (calls.made - calls.name_correct, "not expected"))
+    counts = ((wrong, "wrong arguments"), (not_made, "not made"), (_unwanted(calls), "not expected"))
     parts = [
         f"{calls.arguments_correct:,} of {calls.scored:,} correct ({rate(calls.correct_rate)})" if calls.scored else "none expected"
     ]
@@ -319,6 +323,10 @@ def tool_calls_text(calls: ToolCallSummary) -> str:
         bounds = calls.correct_rate_bounds
         parts.append(f"{calls.unknown:,} unknown ({rate(bounds.worst)} to {rate(bounds.best)})")
     return " · ".join(parts)
+
+
+def _unwanted(calls: ToolMetrics) -> int:
+    return calls.made - round((calls.wanted_rate or 0) * calls.made)
 
 
 def truncation_text(truncated: TruncationSummary, *, scale: str | None) -> str:
@@ -592,6 +600,41 @@ def judge_table(judges: Sequence[JudgeSummary]) -> Table:
         Column("cost", "US dollars; > where some prices are not known.", is_number=True),
     )
     return Table(title="Judges", columns=columns, rows=tuple(map(_judge_row, judges)))
+
+
+MAX_TOOLS = 20
+"""Tools that a table lists; the artifacts have all of them."""
+
+
+def tool_table(calls: ToolCallSummary) -> Table:
+    """Return a row for each tool: called when it should be, with the right arguments, and not when it should not be."""
+    columns = (
+        Column("tool", is_name=True, limit=ID_LIMIT),
+        Column("expected", "Calls that were expected and compared.", is_number=True),
+        Column("called", "Share of the expected calls for which the tool was called.", is_number=True),
+        Column("correct", "Share of the expected calls that were made with the right arguments.", is_number=True),
+        Column("made", "Calls that were made.", is_number=True),
+        Column("wanted", "Share of the calls made that were expected.", is_number=True),
+        Column("not JSON", "Calls whose arguments are not a JSON object.", is_number=True),
+    )
+    # The most used first: a dataset may have thousands of tools.
+    listed = sorted(calls.tools.items(), key=lambda tool: (-max(tool[1].expected, tool[1].made), tool[0]))
+    more = len(listed) - MAX_TOOLS
+    note = f"… and {counted(more, 'more tool')} (metrics_summary.json has them)" if more > 0 else ""
+    return Table(title="Tools", columns=columns, rows=tuple(_tool_row(*tool) for tool in listed[:MAX_TOOLS]), note=note)
+
+
+def _tool_row(name: str, tool: ToolMetrics) -> tuple[Cell, ...]:
+    expected, made = words.MetricBasis(tool.scored), words.MetricBasis(tool.made)
+    return (
+        Cell(name),
+        Cell(f"{tool.scored:,}"),
+        words.rate_value(tool.called_rate, ends_of(tool.called_rate_interval), over=expected, name="called"),
+        words.rate_value(tool.correct_rate, ends_of(tool.correct_rate_interval), over=expected, name="correct"),
+        Cell(f"{tool.made:,}"),
+        words.rate_value(tool.wanted_rate, ends_of(tool.wanted_rate_interval), over=made, name="wanted"),
+        Cell(f"{tool.not_json:,}"),
+    )
 
 
 def _judge_row(judge: JudgeSummary) -> tuple[Cell, ...]:

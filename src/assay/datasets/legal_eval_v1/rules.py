@@ -9,6 +9,7 @@ from typing import Any
 from assay.core.canonical import JsonObject
 from assay.core.case import Attachment, Case, Choice, Criterion, Message, Task
 from assay.core.issue import Finding, Path
+from assay.core.tools import METADATA_CALLS
 from assay.datasets.parsing.checks import (
     FindingList,
     array_at,
@@ -25,7 +26,7 @@ from assay.datasets.parsing.checks import (
 )
 from assay.datasets.parsing.config import ValidationConfig
 from assay.datasets.parsing.record_fields import LEGAL_ROW, drop_nulls
-from assay.datasets.parsing.tool_members import METADATA_CALLS, NO_TOOLS, metadata_tools
+from assay.datasets.parsing.tool_members import NO_TOOLS, metadata_tools
 
 SCHEMA_VERSION = "legal_eval_v1"
 ROLES = ("user", "assistant", "system")

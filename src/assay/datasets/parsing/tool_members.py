@@ -7,12 +7,10 @@ import msgspec
 
 from assay.core.call_rules import BfclValue, RecordArgumentRule, RecordMatching, RecordRule, RuleWord, rule_problem
 from assay.core.canonical import JsonObject
-from assay.core.tools import ExpectedCall, ToolDefinition, expects_calls, read_chat_tool_call
+from assay.core.tools import METADATA_CALLS, ExpectedCall, ToolDefinition, expects_calls, read_chat_tool_call
 from assay.datasets.parsing.checks import short, type_name
 from assay.datasets.parsing.tool_definitions import read_tools
 
-METADATA_CALLS = "expected_tool_calls"
-"""Member of `metadata` with the expected calls; in `reference` of batch_v1 it is called `tool_calls`."""
 _MATCHING_WORDS = get_args(RecordMatching)
 
 

@@ -22,12 +22,13 @@ from assay.core.plan import DatasetPlan, PluginPlan
 from assay.core.plugin import Plugin, reopened
 from assay.core.report import ValidationReport
 from assay.core.settings import ColumnSection, DatasetEntry, OnInvalid
+from assay.core.tools import METADATA_CALLS
 from assay.datasets import lines_of, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
 from assay.datasets.dataset_paths import files_in, files_like, open_dataset, part_names, similar_file
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig, changed_settings, load_config
 from assay.datasets.parsing.source import Source, filled_lines
-from assay.datasets.parsing.tool_members import METADATA_CALLS, NO_TOOLS, batch_tools, metadata_tools
+from assay.datasets.parsing.tool_members import NO_TOOLS, batch_tools, metadata_tools
 from assay.engine.planning.attachments import Attachments
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.request import MergedSettings

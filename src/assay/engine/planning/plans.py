@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from assay.core.call_rules import rule_problem
+from assay.core.canonical import JsonObject
 from assay.core.case import Attachment
 from assay.core.checks import named_checks
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
@@ -450,9 +451,8 @@ class _Planner:
             for problem in problems:
                 self.settings.add(place, problem)
             return
-        conversations = [dataset for dataset in self.inputs if dataset.plan.contract == "conversation_v1"]
-        if conversations and self._source == "sampled":
-            calls = chain.from_iterable(recorded_calls(dataset.report.cases) for dataset in conversations)
+        if self._source == "sampled":
+            calls = chain.from_iterable(map(_expected_inputs, self.inputs))
             self.tools, contradictions = infer_tools(calls)
             self.notes += first_problems([f"recorded calls contradict each other: {one}" for one in contradictions])
 
@@ -719,6 +719,17 @@ class _Planner:
         return (
             {model.name: responses.of(model.name).has for model in self.candidates} if responses and responses.by_candidate else {}
         )
+
+
+def _expected_inputs(dataset: DatasetInput) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the name and input of every call that is expected in records without tools of their own."""
+    if dataset.plan.contract == "conversation_v1":
+        yield from recorded_calls(dataset.report.cases)
+    # Other datasets are read only where the validation has seen expected calls.
+    elif "reference.tool_calls" in dataset.report.fields.get("not_sent", {}):
+        for case in dataset.report.cases:
+            if case.tools is msgspec.UNSET and case.expected_calls is not msgspec.UNSET:
+                yield from ((call.name, call.arguments) for call in case.expected_calls)
 
 
 def _same_settings(section: RunFile | RunSection) -> dict[str, object]:

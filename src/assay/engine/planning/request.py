@@ -389,6 +389,26 @@ else:
     )
 
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from assay.core.setting_keywords import SettingKeywords
+
+    class RequestKeywords(SettingKeywords, total=False):
+        """Members of a request, for type checkers."""
+
+        run_file: str
+        contract: object
+        redact: tuple[RedactRule, ...]
+        project: str
+        retention: RetentionSettings | dict[str, Any]
+        interface: Interface
+        data: object
+        name: str
+        has_keywords: bool
+        code: tuple[str, ...] | None
+
+
 class RunRequest(_GivenSettings, frozen=True, kw_only=True):
     """Options of `assay run`: the settings of `core/settings.py` that can be given besides a run file, which they override.
 
@@ -417,7 +437,7 @@ class RunRequest(_GivenSettings, frozen=True, kw_only=True):
 
     if TYPE_CHECKING:
 
-        def __init__(self, **given: Any) -> None: ...
+        def __init__(self, **given: Unpack[RequestKeywords]) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
 

@@ -211,6 +211,7 @@ CASE_COLUMNS: Mapping[str, ColumnKind] = {
     "attachments": "json",
     "tools": "json",
     "expected_calls": "json",
+    "call_matching": "json",
     "turns": "json",
     "tags": "texts",
     "max_latency_ms": "count",

@@ -21,6 +21,7 @@ from assay.core.summary import (
     RepeatSummary,
     SliceSummary,
     Summary,
+    ToolMetrics,
 )
 from assay.presentation.words import NO_VALUE
 
@@ -42,6 +43,8 @@ METRICS = ("total_cases", "passed_cases", "failed_cases", "error_cases", "pass_r
 """golden_v1: EvalRunParameters and EvalRunMetrics; every run has those that are known of it."""
 LONGEST_NAME = 250
 """Characters of a metric's name that MLflow takes."""
+MAX_TOOLS = 50
+"""Tools whose calls become metrics."""
 LONGEST_VALUE = 6_000
 """Characters of a parameter that MLflow takes."""
 MAX_SLICES = 100
@@ -167,6 +170,10 @@ def _special(summary: Summary) -> Iterator[tuple[str, float]]:
             yield from _with_ends(f"{member}/{name}/score_mean", found.score_mean_metric)
             for part, score in getattr(found, "scores", {}).items():
                 yield from _with_ends(f"{member}/{name}/scores/{part}", score.metric)
+    if summary.tool_calls is not msgspec.UNSET:
+        yield from _tool_calls("tool_calls", summary.tool_calls)
+        for name, tool in list(summary.tool_calls.tools.items())[:MAX_TOOLS]:
+            yield from _tool_calls(f"tools/{name}", tool)
     if isinstance(summary.repeats, RepeatSummary):
         for name, found in (("pass_at_k", summary.repeats.pass_at_k), ("pass_hat_k", summary.repeats.pass_hat_k)):
             for entry in found:
@@ -179,6 +186,15 @@ def _special(summary: Summary) -> Iterator[tuple[str, float]]:
     for judge in summary.judges if isinstance(summary.judges, tuple) else ():
         measured = {"score_mean": judge.score_mean, "agreement": judge.agreement.value, "n_lost": judge.n_lost}
         yield from ((f"judges/{judge.judge}/{name}", value) for name, value in _own(measured).items())
+
+
+def _tool_calls(name: str, calls: ToolMetrics) -> Iterator[tuple[str, float]]:
+    """Yield counts and rates of the calls of one tool, or of all."""
+    counts = ("expected", "scored", "made", "name_correct", "arguments_correct", "missing", "extra", "not_json")
+    yield from ((f"{name}/{count}", float(getattr(calls, count))) for count in counts)
+    for rate in ("called_rate", "correct_rate", "wanted_rate"):
+        metric = MetricValue(value=getattr(calls, rate), interval=getattr(calls, f"{rate}_interval"), n=calls.scored)
+        yield from _with_ends(f"{name}/{rate}", metric)
 
 
 def _slices(run: api.RunReader) -> dict[str, SliceSummary]:
@@ -238,6 +254,7 @@ def _parameters(manifest: Manifest, golden: Mapping[str, object]) -> dict[str, s
         "score_threshold": gates.get("min_score"),
         "max_error_rate": gates.get("max_error_rate"),
         "max_truncated": gates.get("max_truncated"),
+        "min_tool_calls": gates.get("min_tool_calls"),
         **golden,
     }
     further = {

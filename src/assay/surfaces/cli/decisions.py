@@ -245,6 +245,7 @@ _NAMED_GATES = {"checks": "check_gates", "graders": "grader_gates"}
 @setting_option("min_score", help="Minimum mean score on the dataset's scale, or headline of the profile.")
 @setting_option("max_error_rate", help="Maximum share of records with an error or cancelled.")
 @setting_option("max_truncated", help="Maximum share of answers cut off at the output limit.")
+@setting_option("min_tool_calls", help="Minimum share of expected tool calls that are made right.")
 @setting_option("check_gates", help="Minimum pass rate of a check; repeat for several.")
 @setting_option("grader_gates", help="Minimum pass rate of a grader; repeat for several.")
 @json_option

@@ -115,7 +115,14 @@ class ExportTarget(msgspec.Struct, frozen=True):
     metavar="PATH",
     help="Output file, written completely or not at all; - for standard output.  [default: RUN.ENDING]",
 )
-@click.option("--format", "--as", "format", type=WordChoice(FORMATS), help="Output format.  [default: by the suffix of -o]")
+@click.option(
+    "--format",
+    "--as",
+    "format",
+    type=WordChoice(FORMATS),
+    metavar="FORMAT",
+    help=f"Output format: {', '.join(FORMATS)}.  [default: by the suffix of -o]",
+)
 @click.option("--bom", is_flag=True, help="Write a byte order mark at the start of CSV, for Excel.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file or folder.")
 @runs_dir_option

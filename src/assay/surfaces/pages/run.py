@@ -116,6 +116,7 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     graders: tuple[Section, ...]
     """Checks and graders, a table each."""
     judges: Table | None
+    tools: Table | None
     latencies: Table | None
     spending: Table | None
     settings: tuple[Fact, ...]
@@ -152,6 +153,7 @@ def run_page(
     run_id = result.run_id
     ranking = None if summary is None else summary.ranking
     judges = None if summary is None else summary.judges
+    calls = msgspec.UNSET if summary is None else summary.tool_calls
     artifacts = run_details.artifact_table(view.manifest, run_id=run_id, links=place, files=files, problems=problems)
     return RunPage(
         run_id=run_id,
@@ -173,6 +175,7 @@ def run_page(
         reasons=None if summary is None else run_details.reason_table(view),
         graders=tuple(grader_sections([view])),
         judges=run.judge_table(judges) if isinstance(judges, tuple) else None,
+        tools=None if calls is msgspec.UNSET or not calls.tools else run.tool_table(calls),
         latencies=None if summary is None else run_details.latency_table(view, summary),
         spending=None if summary is None else run_details.spending_table(summary),
         settings=tuple(run_details.setting_facts(view.plan)),

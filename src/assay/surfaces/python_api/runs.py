@@ -30,6 +30,7 @@ class GateKeywords(TypedDict, total=False):
     min_score: float | None
     max_error_rate: float | None
     max_truncated: float | None
+    min_tool_calls: float | None
 
 
 RECORDS = 5_000

@@ -70,7 +70,7 @@ class SubmitQuery(_SubmittedSettings, frozen=True, kw_only=True, forbid_unknown_
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """Return the settings by their names in a request."""
         values = ((setting, getattr(self, setting.parameter_name)) for setting in SUBMITTED)
         given = [(one, value) for one, value in values if value is not None]
