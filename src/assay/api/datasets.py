@@ -15,15 +15,15 @@ from assay.core.retention import longest_retention, retention_in
 from assay.core.run_result import RunResult
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import ColumnSection
-from assay.datasets import contract_named, read_records
+from assay.datasets import contract_named, read_as_table
 from assay.datasets.converters import BFCL, CONVERTERS, ConversionResult, IdStyle, convert_cases, convert_files
 from assay.datasets.converters.report import with_rejected
 from assay.datasets.dataset_paths import open_dataset
 from assay.datasets.imports import DatasetRows, ImportFormat, ImportResult, read_files
 from assay.datasets.parsing.config import ValidationConfig, read_columns
 from assay.datasets.parsing.source import open_source
-from assay.datasets.tables import TARGETS, TableOptions, read_table
-from assay.datasets.tables.conversion import table_conversion
+from assay.datasets.tables import TARGETS, TableOptions, TableRecords
+from assay.datasets.tables.conversion import TableConversion
 from assay.engine.readers.run_list import result_of
 from assay.engine.readers.tables import COLUMNS as TABLE_COLUMNS
 from assay.engine.readers.tables import LISTS as TABLE_LISTS
@@ -75,16 +75,17 @@ def convert_contract(path: str | Path, *, source: str, target: str) -> Conversio
 
 def convert_table(
     path: str | Path, *, contract: str = "auto", columns: ColumnSection | Mapping[str, object] | None = None, sheet: str = ""
-) -> ConversionResult:
+) -> ConversionResult | TableConversion:
     """Convert a table to the records of a contract; rows that cannot be records are remarks. Raises UsageProblem."""
     named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})
     source = open_dataset(path)
     is_direct = contract in ("auto", *TARGETS)
     # Before the whole table is read, so that an unknown contract is refused at once.
     wanted = contract if is_direct else contract_named(contract)
-    table = read_table(source, TableOptions(named, sheet), contract=wanted if is_direct else "auto")
-    report = read_records(table, source, ValidationConfig())
-    converted = table_conversion(report, table, name=str(path))
+    target = wanted if is_direct else "auto"
+    report = read_as_table(source, TableOptions(named, sheet), target, ValidationConfig(), keeps_lines=True)
+    table: TableRecords = source.table
+    converted = TableConversion(report, table, name=str(path))
     if is_direct:
         return converted
     further = convert_cases(report.cases, source=table.contract, target=contract_named(contract), name=str(path))

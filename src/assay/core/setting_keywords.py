@@ -146,8 +146,8 @@ class SettingKeywords(TypedDict, total=False):
     reference_column: str | None
     """Column with the reference answer."""
 
-    context_column: str | None
-    """Column with text that belongs to the question."""
+    context_columns: Sequence[str] | None
+    """Column with text that belongs to the question, which the candidate sees too."""
 
     rubric_column: str | None
     """Column with the rubric."""
@@ -157,6 +157,9 @@ class SettingKeywords(TypedDict, total=False):
 
     answer_column: str | None
     """Column with the correct choice: its letter, number or text."""
+
+    first_choice: int | None
+    """Number of the first choice, where the answer is a number."""
 
     messages_column: str | None
     """Column with a conversation as a list of messages."""
@@ -168,7 +171,7 @@ class SettingKeywords(TypedDict, total=False):
     """Column to store with the record; without it all other columns are."""
 
     sheet: str | None
-    """Sheet of the datasets that are workbooks."""
+    """Sheet of the datasets that are workbooks; also a split of a dataset on disk, or the member of a document."""
 
     profile: (
         Literal["prbench", "prbench_normalized", "healthbench", "apex_v1", "lexam_open", "lexam_mcq", "judge_1_5", "weighted_mean"]

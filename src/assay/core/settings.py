@@ -157,6 +157,11 @@ DESCRIPTION = ("url", "method", "body", "answer", "error", "steps", "usage", "se
 """Members of a provider that describe an HTTP endpoint."""
 
 
+NO_COLUMN = "-"
+"""Says of a role that no column of a table has it."""
+FirstChoice = Annotated[int, Meta(ge=0, le=1)]
+
+
 def _column(text: str, name: str, *, is_list: bool = False) -> Meta:
     """Expose a role of a table's columns as an option and a parameter of its name."""
     return exposed(
@@ -173,13 +178,24 @@ class ColumnSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     prompt: Annotated[str, _column("Column with the question.", "prompt")] = ""
     reference: Annotated[str, _column("Column with the reference answer.", "reference")] = ""
-    context: Annotated[str, _column("Column with text that belongs to the question.", "context")] = ""
+    context: Annotated[
+        tuple[str, ...] | str,
+        _column("Column with text that belongs to the question, which the candidate sees too.", "context", is_list=True),
+    ] = ()
     rubric: Annotated[str, _column("Column with the rubric.", "rubric")] = ""
     choices: Annotated[
         tuple[str, ...] | str,
         _column("Column with the list of choices, or a column for each choice.", "choices", is_list=True),
     ] = ()
     answer: Annotated[str, _column("Column with the correct choice: its letter, number or text.", "answer")] = ""
+    first_choice: Annotated[
+        FirstChoice | None,
+        exposed(
+            "Number of the first choice, where the answer is a number.",
+            option=CommandOption("Table: number of the first choice where the answer is a number, 0 or 1.", "N"),
+            parameter=QueryParameter("Number of the first choice where the answer is a number, 0 or 1.", is_later=True),
+        ),
+    ] = None
     messages: Annotated[str, _column("Column with a conversation as a list of messages.", "messages")] = ""
     id: Annotated[str, _column("Column with the ids of the records.", "id")] = ""
     metadata: Annotated[
@@ -787,9 +803,9 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sheet: Annotated[
         str,
         exposed(
-            "Sheet of the datasets that are workbooks.",
-            option=CommandOption("Table: sheet of a workbook.", "NAME"),
-            parameter=QueryParameter("Sheet of a workbook.", is_later=True),
+            "Sheet of the datasets that are workbooks; also a split of a dataset on disk, or the member of a document.",
+            option=CommandOption("Table: sheet of a workbook, split of a dataset, or member of a document.", "NAME"),
+            parameter=QueryParameter("Sheet of a workbook, split of a dataset, or member of a document.", is_later=True),
         ),
     ] = ""
     profile: Annotated[

@@ -20,20 +20,21 @@ from assay.datasets.parsing.formats import (
     holds_hashes,
     holds_several,
     is_of_a_run,
-    is_table,
     parse_yaml,
     row_document,
+    shows_contract_surely,
     sniff_format,
+    table_kind,
 )
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
-from assay.datasets.parsing.source import BOM, Source
+from assay.datasets.parsing.source import BOM, NoTable, Source
 
 if TYPE_CHECKING:
     from assay.core.plugin import Plugin
     from assay.datasets.row_documents import RowLines
-    from assay.datasets.tables import TableRecords
+    from assay.datasets.tables import TableOptions, TableRecords
 
-__all__ = ["contract_named", "lines_of", "read", "read_records", "resolve_contract", "stream"]
+__all__ = ["contract_named", "lines_of", "read", "read_as_table", "read_records", "resolve_contract", "stream"]
 
 
 def read(
@@ -43,9 +44,16 @@ def read(
     if source.table is not None:
         # Rows in memory are records of a table before they are read.
         return read_records(source.table, source, config, options)
-    if isinstance(contract, str) and is_table(source):
-        return _read_table(source, contract, config, options)
-    known = resolve_contract(source, contract)
+    kind = table_kind(source)
+    known = None if kind is not None and isinstance(contract, str) else resolve_contract(source, contract)
+    is_open = contract in ("auto", BUILT_IN) and source.stored is None and not (known and _is_sure(source, known))
+    is_open = is_open and not (holds_several(source) or holds_hashes(source))
+    if isinstance(contract, str) and (kind is not None or is_open):
+        try:
+            return _read_table(source, contract, config, options, is_tried=known is not None)
+        except NoTable as problem:
+            if known is None:
+                return _unrecognized_report(source, str(problem))
     if known is None:
         return _unrecognized_report(source)
     # A golden run with --limit stores fewer cases than golden_v1 allows, and validate must still accept what the run has stored.
@@ -63,15 +71,46 @@ def read(
     return report
 
 
-def _read_table(source: Source, contract: str, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
-    """Validate the records of a table; issues get the row, the column and the cell."""
+def _is_sure(source: Source, known: "ContractId | Plugin") -> bool:
+    return not isinstance(known, str) or shows_contract_surely(source, known)
+
+
+def _read_table(
+    source: Source, contract: str, config: ValidationConfig, options: ReadOptions, *, is_tried: bool = False
+) -> ValidationReport:
+    """Validate the records of a table; raises NoTable where there is none, and with `is_tried` where its columns are unclear."""
     tables = import_module("assay.datasets.tables")
     try:
-        table: TableRecords = tables.read_table(source, tables.TableOptions(*options.table), contract=contract)
+        return read_as_table(source, tables.TableOptions(*options.table), contract, config, options)
     except tables.ColumnsUnclear as unclear:
+        # A missing comma may hide the columns, and is what the user has to hear about.
+        if is_tried or (table_kind(source) is None and _syntax_error(source) is not None):
+            raise NoTable(unclear.message) from unclear
         issue = Issue(code="unknown_columns", message=unclear.message, line=1, column=1, hint=unclear.hint)
         return ValidationReport(path=source.name, contract=None, outcome="rejected", counts=RecordCounts(), issues=[issue])
-    return read_records(table, source, config, options)
+
+
+def read_as_table(
+    source: Source,
+    table: "TableOptions",
+    contract: str,
+    config: ValidationConfig,
+    options: ReadOptions = DEFAULT_READ_OPTIONS,
+    *,
+    keeps_lines: bool = False,
+) -> ValidationReport:
+    """Validate the records of a table, which `source.table` has afterwards; raises ColumnsUnclear and NoTable."""
+    tables = import_module("assay.datasets.tables")
+
+    def read_once(*, is_checked: bool) -> ValidationReport:
+        records: TableRecords = tables.read_table(source, table, contract=contract, is_checked=is_checked)
+        records.keeps_lines = keeps_lines
+        return read_records(records, source, config, options)
+
+    try:
+        return read_once(is_checked=False)
+    except tables.Undecodable:
+        return read_once(is_checked=True)
 
 
 def read_records(
@@ -79,7 +118,12 @@ def read_records(
 ) -> ValidationReport:
     """Validate the records of a table that was read from a source."""
     source.table = table
-    report: ValidationReport = _module_of(table.contract).read(table.source, config, options)
+    module = _module_of(table.contract)
+    # Most records of a large table need no rules, and are not even written for their validation.
+    is_quick = table.has_chunks and not options.hashes
+    report: ValidationReport = (
+        module.read_chunks(table, source.name, config, options) if is_quick else module.read(table.source, config, options)
+    )
     report.relocate(table.locate, further=table.issues)
     return report
 
@@ -176,7 +220,12 @@ def _syntax_error(source: Source) -> Issue | None:
     return locate_issue(finding, document, RecordContext())
 
 
-def _unrecognized_report(source: Source) -> ValidationReport:
+def _tried(source: Source, no_table: str) -> str:
+    """Return what was looked for in a file without a contract."""
+    return guess_contract(source).tried + (f"; not a table: {no_table}" if no_table else "")
+
+
+def _unrecognized_report(source: Source, no_table: str = "") -> ValidationReport:
     is_empty = not source.head().strip() and not bytes(source.buffer()).removeprefix(BOM).strip()
     broken = None if is_empty else _syntax_error(source)
     if broken is not None:
@@ -190,7 +239,7 @@ def _unrecognized_report(source: Source) -> ValidationReport:
         hint = "it looks like a run file, which is checked with: assay check FILE"
     issue = Issue(
         code="unknown_contract",
-        message="the file is empty" if is_empty else f"no contract was recognised: {guess_contract(source).tried}",
+        message="the file is empty" if is_empty else f"no contract was recognised: {_tried(source, no_table)}",
         line=1,
         column=1,
         hint=hint,

@@ -16,7 +16,7 @@ from assay.core.canonical import JsonObject
 from assay.core.contract import INPUT, MANIFEST, StoredName
 from assay.core.errors import SourceUnreadable, UsageProblem
 from assay.datasets import resolve_contract
-from assay.datasets.parsing.formats import holds_several
+from assay.datasets.parsing.formats import TABLE_SUFFIXES, holds_several
 from assay.datasets.parsing.source import Source, is_packed, open_beginning, open_source
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def open_dataset(path: str | Path) -> Source:
     # A file may really be called `a#2`, so an existing path is never taken for a part.
     named = _PART.match(str(path))
     if named is None or Path(path).exists() or not Path(named["path"]).is_file():
+        if is_saved_dataset(Path(path)):
+            return _open_folder(Path(path))
         source = open_source(path)
         source.stored = next(iter(_stored_names(Path(path))), None)
         return source
@@ -66,6 +68,24 @@ def open_dataset(path: str | Path) -> Source:
     listed = {stored.name: stored for stored in _stored_names(Path(named["path"]))}
     part.stored = listed.get(part.stored.name, part.stored) if part.stored else None
     return part
+
+
+_SAVED = ("dataset_dict.json", "dataset_info.json")
+"""Files of which one is in the folder of a dataset that the library `datasets` has saved."""
+
+
+def is_saved_dataset(folder: Path) -> bool:
+    """Return whether a folder is one dataset, as the library `datasets` saves them."""
+    return (folder / _SAVED[0]).is_file() or ((folder / _SAVED[1]).is_file() and (folder / "state.json").is_file())
+
+
+def _open_folder(folder: Path) -> Source:
+    """Open the folder of a saved dataset as a source whose bytes are the hashes of its files."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path, folder))
+    hashes = {path.relative_to(folder).as_posix(): open_source(path).sha256() for path in files}
+    source = open_source(msgspec.json.encode({"files": hashes}), name=str(folder))
+    source.is_folder = True
+    return source
 
 
 class _StoredDataset(msgspec.Struct):
@@ -138,6 +158,8 @@ def _expanded(pattern: str, on_skip: Callable[[str], None]) -> list[str]:
         return [pattern]
     if path.is_file():
         return [f"{pattern}#{number}" for number, _ in enumerate(part_names(path), 1)] or [pattern]
+    if is_saved_dataset(path):
+        return [pattern]
     if path.is_dir():
         return files_in(path, on_skip=on_skip)
     if glob.has_magic(pattern):
@@ -175,8 +197,10 @@ def files_in(
         else:
             on_skip(path)
     if not files:
+        tables = sorted({path.suffix for path in folder.rglob("*") if path.suffix.lower() in TABLE_SUFFIXES})
+        hint = f"tables are named one by one or by a pattern: '{folder}/*{tables[0]}'" if tables else ""
         raise UsageProblem(
-            f"no datasets in folder {str(folder)!r}", hint=f"looked for files ending in {', '.join(DATASET_SUFFIXES)}"
+            f"no datasets in folder {str(folder)!r}", hint=hint or f"looked for files ending in {', '.join(DATASET_SUFFIXES)}"
         )
     return files
 

@@ -75,7 +75,7 @@ def test_the_line_by_which_excel_states_the_separator_is_followed_and_is_not_the
 
 def test_rows_and_lines_are_those_of_a_spreadsheet_and_of_an_editor() -> None:
     rows = list(table(b'q,a\n"one\ntwo",1\n\n,\nlast,2\n').rows())
-    assert [(row.number, row.line, bool(row.cells)) for row in rows] == [(2, 3, True), (3, 4, False), (4, 5, False), (5, 6, True)]
+    assert [(row.number, row.line, bool(row.cells)) for row in rows] == [(2, 2, True), (3, 4, False), (4, 5, False), (5, 6, True)]
 
 
 def test_a_short_row_is_remarked_and_a_long_one_is_a_problem() -> None:

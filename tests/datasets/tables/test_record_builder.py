@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 
 from assay.core.settings import ColumnSection
-from assay.datasets.tables.record_builder import RecordBuilder, correct_positions, list_of
+from assay.datasets.tables.record_builder import RecordBuilder
 from assay.datasets.tables.table_rows import TableRow
-
-CHOICES = ("red", "green", "blue", "7")
 
 
 def build(cells: dict[str, object], *, contract: str = "legal_eval_v1", **columns: Any) -> Any:
@@ -17,7 +15,7 @@ def build(cells: dict[str, object], *, contract: str = "legal_eval_v1", **column
 
 def test_only_the_question_and_its_context_are_for_the_candidate() -> None:
     cells: dict[str, object] = {"q": "Why?", "c": "A text.", "a": "Because", "topic": "x"}
-    record, problem = build(cells, prompt="q", context="c", reference="a")
+    record, problem = build(cells, prompt="q", context=("c",), reference="a")
     assert problem is None
     assert {name: record[name] for name in ("prompt", "context", "reference_answers", "metadata")} == {
         "prompt": "Why?",
@@ -27,9 +25,21 @@ def test_only_the_question_and_its_context_are_for_the_candidate() -> None:
     }
 
 
+def test_several_columns_of_context_are_named() -> None:
+    cells: dict[str, object] = {"inputs": {"question": "Why?", "now": "2026", "place": "Bern"}}
+    record, _ = build(cells, prompt="inputs.question", context=("inputs.now", "inputs.place"), contract="batch_v1")
+    assert record["input"] == {"prompt": "Why?", "context": "now: 2026\n\nplace: Bern"}
+
+
 def test_named_metadata_is_the_only_metadata() -> None:
     record, _ = build({"q": "Why?", "a": "b", "x": 1, "y": 2}, prompt="q", reference="a", metadata=("y",))
     assert record["metadata"] == {"y": 2}
+
+
+def test_metadata_in_an_object_and_unused_members_are_kept() -> None:
+    cells: dict[str, object] = {"inputs": {"question": "Why?", "user": 7}, "a": "b", "metadata": '{"topic": "x"}'}
+    record, _ = build(cells, prompt="inputs.question", reference="a")
+    assert record["metadata"] == {"inputs": {"user": 7}, "topic": "x"}
 
 
 def test_a_row_without_a_question_keeps_its_id_and_its_metadata() -> None:
@@ -46,51 +56,51 @@ def test_an_id_comes_from_the_question_and_outlives_a_changed_reference() -> Non
 
 def test_the_same_question_twice_has_two_ids() -> None:
     builder = RecordBuilder(ColumnSection(prompt="q", reference="a"), contract="legal_eval_v1", dataset="t")
-    ids = [builder.build(TableRow(row, {"q": "Why?", "a": "b"})).record["id"] for row in (2, 3)]
-    assert ids[1] == f"{ids[0]}-2"
+    ids = [builder.build(TableRow(row, {"q": "Why?", "a": "b"})).record["id"] for row in (2, 3, 4)]
+    assert ids == [ids[0], f"{ids[0]}-2", f"{ids[0]}-3"]
 
 
-@pytest.mark.parametrize("value", [["a", "b"], '["a", "b"]', "['a', 'b']", "a\nb", "a|b", "('a', 'b')"])
-def test_a_list_in_a_cell_is_read_in_every_spelling(value: object) -> None:
-    assert list_of(value, "c") == ["a", "b"]
+def test_the_last_answer_of_a_conversation_is_its_reference_and_is_not_sent() -> None:
+    chat = [{"from": "system", "value": "Be brief."}, {"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]
+    record, _ = build({"conversations": chat}, messages="conversations")
+    assert record["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    assert (record["prompt"], record["reference_answers"]) == ("Hi", ["Hello"])
+
+
+def test_a_conversation_of_one_question_is_a_question() -> None:
+    record, _ = build({"m": [{"role": "user", "content": "Hi"}], "a": "Hello"}, messages="m", reference="a")
+    assert (record["prompt"], "messages" in record) == ("Hi", False)
+
+
+def test_choices_are_graded_by_their_key() -> None:
+    record, _ = build({"q": "Which?", "o": ["x", "y"], "k": "B"}, prompt="q", choices=("o",), answer="k")
+    assert (record["task_type"], record["correct_choice_ids"]) == ("mcq", ["B"])
+    assert [choice["text"] for choice in record["choices"]] == ["x", "y"]
+
+
+def test_the_right_answer_in_a_column_of_its_own_is_not_always_the_first_choice() -> None:
+    firsts = set()
+    for number in range(20):
+        cells: dict[str, object] = {"q": "Which?", "right": f"r{number}", "wrong": f"w{number}"}
+        record, _ = build(cells, prompt="q", choices=("right", "wrong"), answer="right")
+        (correct,) = record["correct_choice_ids"]
+        assert next(choice["text"] for choice in record["choices"] if choice["id"] == correct) == f"r{number}"
+        firsts.add(correct)
+    assert firsts == {"A", "B"}
+
+
+def test_a_question_without_choices_among_others_is_compared_with_its_answer() -> None:
+    record, _ = build({"q": "Why?", "A": "", "B": None, "k": "Because"}, prompt="q", choices=("A", "B"), answer="k")
+    assert (record["task_type"], record["reference_answers"]) == ("reference_qa", ["Because"])
 
 
 @pytest.mark.parametrize(
-    ("value", "form", "position"),
-    [
-        ("B", "letter", 1),
-        ("b)", "letter", 1),
-        (1, "index0", 1),
-        ("2", "index1", 1),
-        ("green", "text", 1),
-        ("7", "text", 3),
-        (3.0, "index1", 2),
-    ],
+    ("cells", "column"),
+    [({"q": "Which?", "o": ["x"], "k": "A"}, "o"), ({"q": "Which?", "o": ["x", "y"], "k": ""}, "k")],
 )
-def test_the_correct_choice_is_named_by_letter_number_or_text(value: object, form: str, position: int) -> None:
-    assert correct_positions(value, CHOICES, form, "answer") == [position]
-
-
-def test_several_correct_choices_are_a_list() -> None:
-    assert correct_positions('["A", "C"]', CHOICES, "letter", "answer") == [0, 2]
-
-
-def test_a_key_that_names_no_choice_is_a_problem_of_its_cell() -> None:
-    _, problem = build({"q": "Which?", "o": ["x", "y"], "k": "E"}, prompt="q", choices=("o",), answer="k")
-    assert (problem.code, problem.column) == ("invalid_enum_value", "k")
-
-
-def test_messages_are_read_in_the_words_of_chats_and_of_sharegpt() -> None:
-    chat = [{"from": "system", "value": "Be brief."}, {"from": "human", "value": "Hi"}]
-    record, _ = build({"conversations": chat, "a": "Hello"}, messages="conversations", reference="a")
-    assert record["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
-    assert record["prompt"] == "Hi"
-
-
-def test_lines_with_bullets_are_criteria_of_their_own() -> None:
-    record, _ = build({"q": "Why?", "r": "- names the reason\n- is polite"}, prompt="q", rubric="r")
-    assert [criterion["title"] for criterion in record["rubric"]] == ["names the reason", "is polite"]
-    assert record["task_type"] == "rubric_qa"
+def test_what_keeps_a_row_with_choices_from_being_a_record_names_the_column(cells: dict[str, object], column: str) -> None:
+    _, problem = build(cells, prompt="q", choices=("o",), answer="k")
+    assert problem.column == column
 
 
 def test_a_plain_question_is_a_record_of_batch_v1() -> None:

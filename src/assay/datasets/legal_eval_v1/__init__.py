@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -26,7 +26,7 @@ from assay.datasets.parsing.issue_locator import IssueList, RecordContext, locat
 from assay.datasets.parsing.record_fields import LEGAL_ROW, MAX_SENT_METADATA, drop_nulls, has_unsent_metadata, legal_uses
 from assay.datasets.parsing.source import LineBlock, Source, TextLine, filled_lines
 
-__all__ = ["read", "stream"]
+__all__ = ["read", "read_chunks", "stream"]
 
 _EMPTY = msgspec.structs.replace(NO_ROWS, hint="write one JSON object per line")
 _LINES_AT_ONCE = 5_000
@@ -41,7 +41,34 @@ def read(source: Source, config: ValidationConfig, options: ReadOptions) -> Vali
     reading = _LegalEvalReader(config, IssueList(), hashes=options.hashes, lint=options.lint)
     for _ in reading.steps(source, options.progress):
         pass
-    return reading.report(source)
+    return reading.report(source.name, lambda: source)
+
+
+class RecordChunks(Protocol):
+    """Records that are made in chunks, of which most are known to be clean."""
+
+    @property
+    def source(self) -> Source:
+        """All records as lines."""
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Bytes of their file that were read, and bytes in all."""
+
+    def chunks(self) -> Iterator[Any]:
+        """Yield chunks with `clean`, what is known of records that need no check, and `lines`, which makes their lines."""
+
+
+def read_chunks(records: RecordChunks, name: str, config: ValidationConfig, options: ReadOptions) -> ValidationReport:
+    """Validate records in chunks and return the report; their lines are made when cases are read."""
+    reading = _LegalEvalReader(config, IssueList(), lint=options.lint)
+    for chunk in records.chunks():
+        if chunk.clean is None or not reading.accept_clean(chunk.clean):
+            lines = bytearray(chunk.lines())
+            reading.check(LineBlock(lines, len(lines)))
+        options.progress(*records.progress)
+    reading.finish()
+    return reading.report(name, lambda: records.source)
 
 
 def stream(source: Source, config: ValidationConfig) -> Iterator[Case | Issue]:
@@ -61,6 +88,22 @@ def _all_issues(source: Source, config: ValidationConfig) -> Iterator[Issue]:
     reading = _LegalEvalReader(config, IssueList(is_bounded=False))
     for _ in reading.steps(source, no_progress):
         yield from reading.issues.drain()
+
+
+class CleanRows(Protocol):
+    """What is known of rows that need no check."""
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+
+    @property
+    def ids(self) -> list[str] | None:
+        """Ids; None where their maker knows that they are unique."""
+
+    @property
+    def with_metadata(self) -> int:
+        """Rows that have metadata."""
 
 
 class _CheckedBlock(NamedTuple):
@@ -119,10 +162,26 @@ class _LegalEvalReader:
             yield _CheckedBlock(block, start)
             done += block.size
             progress(done, source.size)
+        self.finish()
+        yield _CheckedBlock()
+
+    def finish(self) -> None:
+        """Add the issues of the file as a whole, after its last row."""
         lints = [] if self._linter is None else self._linter.issues()
         for issue in (*self.warnings(), *([] if self.total else [_EMPTY]), *lints):
             self.issues.add(issue)
-        yield _CheckedBlock()
+
+    def accept_clean(self, batch: "CleanRows") -> bool:
+        """Accept rows that their maker knows to be clean; returns False where an id was used before."""
+        if batch.ids is not None:
+            if not self._ids.add_all(batch.ids):
+                return False
+            self._rows.extend(range(self.total, self.total + batch.count))
+            self._lines.extend(range(self._next_line, self._next_line + batch.count))
+        self.fields.count("metadata", "not_sent", batch.with_metadata)
+        self.total += batch.count
+        self._next_line += batch.count
+        return True
 
     def check(self, block: LineBlock) -> None:
         """Check the lines of a block; afterwards `rejected` has the indexes of the invalid rows."""
@@ -295,22 +354,22 @@ class _LegalEvalReader:
             counted = f"{issue.message} (and {rows - 1:,} more rows)" if rows > 1 else issue.message
             yield msgspec.structs.replace(issue, message=counted, details={"rows": rows})
 
-    def report(self, source: Source) -> ValidationReport:
+    def report(self, name: str, open_source: Callable[[], Source]) -> ValidationReport:
         """Build the report after every line was read."""
         # The report keeps what its cases need, not what reading them for the first time took.
         total, rejected, config = self.total, self.rejected, self.config
         counts = RecordCounts(total, total - len(rejected), len(rejected))
         report = ValidationReport(
-            path=source.name,
+            path=name,
             contract="legal_eval_v1",
             outcome=outcome_of(counts),
             counts=counts,
             issues=self.issues.issues,
             unlisted=self.issues.unlisted,
             broken=rejected,
-            open_records=lambda: _records(source, total, rejected, config),
-            open_rejected=lambda: _rejected(source, rejected),
-            open_issues=lambda: _all_issues(source, config),
+            open_records=lambda: _records(open_source(), total, rejected, config),
+            open_rejected=lambda: _rejected(open_source(), rejected),
+            open_issues=lambda: _all_issues(open_source(), config),
             fields=self.fields.counts(),
         )
         # Computed while the rows were in memory, so that a run need not decode the file a second time for its hashes.

@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -39,13 +40,54 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".psv")
+TableKind = Literal["delimited", "workbook", "parquet", "folder"]
+_TABLE_KINDS: dict[str, TableKind] = {
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".psv"), "delimited"),
+    **dict.fromkeys((".xlsx", ".xlsm"), "workbook"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+}
+TABLE_SUFFIXES = tuple(_TABLE_KINDS)
 """Endings of the files that are always tables."""
 
 
-def is_table(source: Source) -> bool:
-    """Return whether a file is a table by its name."""
-    return source.stored is None and Path(source.name.lower().removesuffix(".gz")).suffix in TABLE_SUFFIXES
+def table_kind(source: Source) -> TableKind | None:
+    """Return the kind of a table that a source is by its name or its first bytes; None for text that may be anything."""
+    if source.stored is not None:
+        return None
+    if source.is_folder:
+        return "folder"
+    head = source.part(0, 4)
+    # Before the name: many a workbook is called .csv.
+    if head == b"PK\x03\x04":
+        return "workbook"
+    if head == b"PAR1":
+        return "parquet"
+    return _TABLE_KINDS.get(Path(source.name.lower().removesuffix(".gz")).suffix)
+
+
+_NEEDED: dict[ContractId, tuple[frozenset[str], ...]] = {
+    "legal_eval_v1": (frozenset(("schema_version",)), frozenset(("prompt", "task_type"))),
+    "batch_v1": (
+        *(frozenset(("records", name)) for name in ("dataset_id", "dataset_version", "schema_version")),
+        frozenset(("record_id", "input")),
+    ),
+    "golden_v1": (frozenset(("cases", "version")), frozenset(("user_prompt", "rubric")), frozenset(("cases", "description"))),
+    "conversation_v1": (frozenset(("turn_id",)), frozenset(("speaker",))),
+}
+"""Names of which one set shows a contract by itself; with fewer of them a table may be meant."""
+
+
+def shows_contract_surely(source: Source, contract: ContractId) -> bool:
+    """Return whether more than one common word shows a contract: a column `task_type` is in many a table."""
+    if sniff_format(source) == "yaml" or row_document(source) is not None:
+        return True
+    head = source.head()
+    names = first_names(head)
+    if contract == "golden_v1" and "cases" in names and b'"user_prompt"' in head:
+        return True
+    if contract == "batch_v1" and "records" in names and b'"record_id"' in head:
+        return True
+    return any(needed <= names for needed in _NEEDED[contract])
 
 
 class FormatGuess(msgspec.Struct, frozen=True):

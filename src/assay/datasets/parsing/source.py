@@ -46,6 +46,10 @@ _BOMB_RATIO = 200
 """A gzip file may grow beyond 256 MiB, but not by more than this factor: real text compresses 3 to 20 times."""
 
 
+class NoTable(Exception):
+    """A source that holds no table; not an error of the user."""
+
+
 class TextLine(NamedTuple):
     """One line of a source; a line break at its end is white space to every reader."""
 
@@ -125,6 +129,8 @@ class Source:
         """Names in the run that has stored it; None if it is not the input of a run."""
         self.rows: Any = None
         """Return the rows as lines, for a document with rows whose caller has asked for them."""
+        self.is_folder = False
+        """True if it is a folder that holds one dataset; the bytes are then the hashes of its files."""
         self.table: Any = None
         """Records of a table, once it was read."""
         self._form = form
@@ -267,6 +273,17 @@ class _FileWindow(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset}.get(whence)
+        self._offset = max(0, (os.fstat(self._descriptor).st_size if start is None else start) + offset)
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
         size = os.preadv(self._descriptor, [buffer], self._offset)

@@ -5,8 +5,10 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +22,7 @@ MAX_CELL = 64 << 20
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _SAMPLE_BYTES = 1 << 18
 _SAMPLE_RECORDS = 200
+_CHUNK = 1 << 17
 _MARKS: tuple[tuple[bytes, str], ...] = (
     # UTF-32 first: its mark begins with that of UTF-16.
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -33,6 +36,22 @@ _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 _SURROGATE = re.compile("[\udc80-\udcff]")
 _MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _HIGH = re.compile(rb"[\x80-\xff]+")
+
+
+class Undecodable(Exception):
+    """A file that began like UTF-8 has other bytes further on: its encoding must be found by all of them."""
+
+
+class CellBatch(NamedTuple):
+    """Consecutive rows of a file as they are written."""
+
+    number: int
+    """Number of the first row."""
+    line: int
+    """Line on which the first row begins."""
+    cells: list[list[str]]
+    problem: str = ""
+    """Why the row after these cannot be read; empty where there is none."""
 
 
 class TableDialect(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,14 +79,20 @@ class TableDialect(msgspec.Struct, frozen=True, kw_only=True):
 class DelimitedTable:
     """A file of cells between separators."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, is_checked: bool = False) -> None:
+        """Open a table; without `is_checked` a file that begins like UTF-8 is taken for it, until `rows` raises Undecodable."""
         # The limit belongs to the whole process: raised, never lowered, so that no other reader is cut short.
         csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
         self._source = source
-        self._encoding, self._errors = _encoding_of(source)
+        self._encoding, self._errors = encoding_of(source, is_checked=is_checked)
         self._dialect = self._detected()
-        header = next((cells for _, cells, _ in self._records() if any(cell.strip() for cell in cells)), [])
-        self.columns: Sequence[str] = named_columns(header)
+        self._read = 0
+        self.columns: Sequence[str] = named_columns(self._header())
+
+    @property
+    def has_known_name(self) -> bool:
+        """Return whether a column has a name that questions or references usually have."""
+        return any(folded(column) in level for column in self.columns for level in (*PROMPTS, *REFERENCES))
 
     @property
     def syntax(self) -> TableSyntax:
@@ -76,49 +101,90 @@ class DelimitedTable:
             format="TSV" if self._dialect.separator == "\t" else "CSV",
             encoding="" if self._encoding in ("utf-8", "utf-8-sig") else self._encoding,
             separator=self._dialect.separator,
+            has_cells=True,
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every byte could be decoded."""
+        return self._errors == "strict"
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Return the bytes that were read so far, and the bytes in all."""
+        return self._read, self._source.size
 
     def rows(self) -> Iterator[TableRow]:
         """Yield the rows below the header, the empty ones too."""
+        for batch in self.batches(1):
+            yield from self.rows_of(batch, batch.line)
+
+    def batches(self, size: int) -> Iterator[CellBatch]:
+        """Yield the rows below the header in batches, the empty ones too."""
+        with self._text() as text:
+            reader = self._dialect.reader(text)
+            number, line = 1, 2 if self._dialect.skip else 1
+            lines_before = line - 1
+            has_header, is_ended = False, False
+            while not is_ended:
+                cells: list[list[str]] = []
+                problem = ""
+                try:
+                    cells.extend(islice(reader, size if has_header else 1))
+                    is_ended = not cells
+                except csv.Error as error:
+                    problem = f"not CSV: {error}"
+                except UnicodeDecodeError as error:
+                    raise Undecodable(str(error)) from error
+                if not has_header and cells and _is_filled(cells[0]):
+                    has_header = True
+                elif has_header and (cells or problem):
+                    yield CellBatch(number, line, cells, problem)
+                number += len(cells) + bool(problem)
+                line = lines_before + reader.line_num + 1
+                self._read = text.buffer.tell()  # type: ignore[attr-defined]  # it can, being that of a file
+
+    def rows_of(self, batch: CellBatch, line: int | None = None) -> Iterator[TableRow]:
+        """Yield the rows of a batch."""
+        for at, cells in enumerate(batch.cells):
+            yield self._row(batch.number + at, cells, line if len(batch.cells) == 1 else None)
+        if batch.problem:
+            yield TableRow(batch.number + len(batch.cells), {}, line if not batch.cells else None, problem=batch.problem)
+
+    def _row(self, number: int, cells: list[str], line: int | None) -> TableRow:
         columns, width = self.columns, len(self.columns)
-        has_header = False
-        for number, (line, cells, problem) in enumerate(self._records(), 1):
-            if problem:
-                yield TableRow(number, {}, line, problem=problem)
-            elif not any(cells) or not any(cell.strip() for cell in cells):
-                if has_header:
-                    yield TableRow(number, {}, line)
-            elif not has_header:
-                has_header = True
-            elif len(cells) > width and any(cell.strip() for cell in cells[width:]):
-                yield TableRow(number, dict(zip(columns, cells, strict=False)), line, problem=self._wide(cells))
-            else:
-                remark = "" if len(cells) >= width else f"it has {len(cells)} cells under a header of {width}"
-                row = dict(zip(columns, cells, strict=False))
-                if self._errors != "strict" and _SURROGATE.search("".join(cells)):
-                    yield TableRow(number, _readable(row), line, problem="a cell is not UTF-8")
-                else:
-                    yield TableRow(number, row, line, remark=remark)
+        if not _is_filled(cells):
+            return TableRow(number, {}, line)
+        row = dict(zip(columns, cells, strict=False))
+        if len(cells) > width and _is_filled(cells[width:]):
+            return TableRow(number, row, line, problem=self._wide(cells))
+        if self._errors != "strict" and _SURROGATE.search("".join(cells)):
+            return TableRow(number, _readable(row), line, problem="a cell is not UTF-8")
+        remark = "" if len(cells) >= width else f"it has {len(cells)} cells under a header of {width}"
+        return TableRow(number, row, line, remark=remark)
+
+    def line_numbers(self) -> Mapping[int, int]:
+        """Return the line on which each row begins; the file is read once more."""
+        return {batch.number: batch.line for batch in self.batches(1)}
 
     def _wide(self, cells: Sequence[str]) -> str:
         width, name = len(self.columns), SEPARATORS.get(self._dialect.separator, repr(self._dialect.separator))
         return f"it has {len(cells)} cells under a header of {width}; a cell with a {name} in it needs quotation marks"
 
-    def _records(self) -> Iterator[tuple[int, list[str], str]]:
-        """Yield the last line of each record with its cells, or with why it cannot be read."""
-        with io.TextIOWrapper(self._source.open_bytes(), encoding=self._encoding, errors=self._errors, newline="") as text:
-            text.read(self._dialect.skip)
+    def _text(self) -> io.TextIOWrapper:
+        """Open the text from the header on."""
+        text = io.TextIOWrapper(self._source.open_bytes(), encoding=self._encoding, errors=self._errors, newline="")
+        # Eight kilobytes at a time, as by default, cost more calls than their decoding.
+        text._CHUNK_SIZE = _CHUNK  # type: ignore[attr-defined]  # the only way to set it
+        text.read(self._dialect.skip)
+        return text
+
+    def _header(self) -> list[str]:
+        with self._text() as text:
             reader = self._dialect.reader(text)
-            before = 1 if self._dialect.skip else 0
-            while True:
-                try:
-                    cells = next(reader)
-                except StopIteration:
-                    return
-                except csv.Error as problem:
-                    yield reader.line_num + before, [], f"not CSV: {problem}"
-                else:
-                    yield reader.line_num + before, cells, ""
+            with suppress(csv.Error):
+                return next((cells for cells in reader if _is_filled(cells)), [])
+        return []
 
     def _detected(self) -> TableDialect:
         text = self._sample()
@@ -151,6 +217,10 @@ class DelimitedTable:
         is_cut = len(data) == _SAMPLE_BYTES
         text = codecs.getincrementaldecoder(self._encoding)(errors=self._errors).decode(data)
         return text[: text.rfind("\n") + 1] if is_cut and "\n" in text else text
+
+
+def _is_filled(cells: Sequence[str]) -> bool:
+    return any(cells) and any(cell.strip() for cell in cells)
 
 
 def _readable(row: dict[str, str]) -> dict[str, str]:
@@ -198,16 +268,15 @@ def _fit(text: str, dialect: TableDialect) -> tuple[float, int]:
     return (round(widths[header] / rows, 3) if rows else 1.0, header)
 
 
-def _encoding_of(source: Source) -> tuple[str, str]:
+def encoding_of(source: Source, *, is_checked: bool) -> tuple[str, str]:
     """Return the encoding of a file, and how bytes are treated that are none."""
     head = source.part(0, 4)
     marked = next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
-    if marked is not None:
-        return marked, "strict" if marked == "utf-8-sig" and _is_utf8(
-            source
-        ) else "surrogateescape" if marked == "utf-8-sig" else "replace"
-    if _is_utf8(source):
-        return "utf-8", "strict"
+    if marked not in (None, "utf-8-sig"):
+        return str(marked), "replace"
+    name = marked or "utf-8"
+    if _is_utf8(source, most=None if is_checked else _SAMPLE_BYTES):
+        return name, "strict"
     valid = invalid = 0
     with source.open_bytes() as stream:
         while piece := stream.read(1 << 20):
@@ -217,8 +286,8 @@ def _encoding_of(source: Source) -> tuple[str, str]:
                 valid += good
                 invalid += len(run) - good
     # A damaged UTF-8 file has few bad bytes among good ones; a Windows file has hardly any that form UTF-8.
-    if valid > invalid:
-        return "utf-8", "surrogateescape"
+    if marked or valid > invalid:
+        return name, "surrogateescape"
     try:
         with source.open_bytes() as stream:
             while piece := stream.read(1 << 20):
@@ -230,10 +299,13 @@ def _encoding_of(source: Source) -> tuple[str, str]:
     return "cp1252", "strict"
 
 
-def _is_utf8(source: Source) -> bool:
+def _is_utf8(source: Source, *, most: int | None) -> bool:
     decode = codecs.getincrementaldecoder("utf-8")().decode
     try:
         with source.open_bytes() as stream:
+            if most is not None:
+                decode(stream.read(most), final=source.size <= most)
+                return True
             while piece := stream.read(1 << 20):
                 decode(piece)
             decode(b"", final=True)

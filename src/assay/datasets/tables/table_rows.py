@@ -16,7 +16,7 @@ class TableRow(NamedTuple):
     cells: Mapping[str, object]
     """Cells by their columns; empty for an empty row."""
     line: int | None = None
-    """Line of the file on which it ends; None for a file without lines."""
+    """Line of the file on which it begins; None for a file without lines."""
     problem: str = ""
     """Why the row cannot be read; empty for a readable one."""
     remark: str = ""
@@ -32,6 +32,12 @@ class TableSyntax(msgspec.Struct, frozen=True, kw_only=True):
     """Encoding, if it is not UTF-8."""
     separator: str = ""
     sheet: str = ""
+    others: tuple[str, ...] = ()
+    """Further members of the document around the rows, which are not read."""
+    has_cells: bool = False
+    """True if a spreadsheet shows the table, so that cells have addresses."""
+    is_guess: bool = False
+    """True if the rows are a list in a document that usually holds something else."""
 
 
 class SourceTable(Protocol):
@@ -56,6 +62,15 @@ SAMPLE_ROWS = 1_000
 def is_blank(value: object) -> bool:
     """Return whether a cell holds nothing: null, white space, or an empty list or object."""
     return value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, list | dict) and not value)
+
+
+METADATA_NAMES = ("metadata", "additional_metadata", "meta", "policy_id")
+"""Folded names of columns whose cells may be more than one member of a record's metadata, or mean something there."""
+
+
+def listed_columns(value: tuple[str, ...] | str | None) -> tuple[str, ...]:
+    """Return the columns of a role that may have several."""
+    return () if not value else (value,) if isinstance(value, str) else value
 
 
 def named_columns(header: Sequence[str]) -> list[str]:

@@ -25,7 +25,7 @@ from assay.core.settings import ColumnSection, DatasetEntry, OnInvalid
 from assay.core.tools import METADATA_CALLS
 from assay.datasets import lines_of, read
 from assay.datasets.batch_v1.rules import HEAD_FIELDS
-from assay.datasets.dataset_paths import files_in, files_like, open_dataset, part_names, similar_file
+from assay.datasets.dataset_paths import files_in, files_like, is_saved_dataset, open_dataset, part_names, similar_file
 from assay.datasets.parsing.config import DEFAULT_READ_OPTIONS, ReadOptions, ValidationConfig, changed_settings, load_config
 from assay.datasets.parsing.source import Source, filled_lines
 from assay.datasets.parsing.tool_members import NO_TOOLS, batch_tools, metadata_tools
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 def names_files(place: Path) -> bool:
     """Return True for a folder, and for a pattern that is not itself the name of a file."""
-    return place.is_dir() or (glob.has_magic(str(place)) and not place.exists())
+    return (place.is_dir() and not is_saved_dataset(place)) or (glob.has_magic(str(place)) and not place.exists())
 
 
 def dataset_files(

@@ -47,7 +47,7 @@ from assay.datasets.parsing.checks import (
     word_at,
 )
 from assay.datasets.parsing.config import Interface
-from assay.datasets.parsing.formats import is_of_a_run, parse_yaml
+from assay.datasets.parsing.formats import is_of_a_run, parse_yaml, table_kind
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
 from assay.datasets.parsing.source import open_source
 from assay.engine.planning.check_entries import usable_checks, usable_graders
@@ -352,7 +352,8 @@ def _refuse_secrets(members: RunFileMembers, found: FindingList) -> None:
 
 def is_run_file(path: str | Path) -> bool:
     """Return True for a YAML or JSON mapping that names datasets, candidates, judges or a run, rather than records."""
-    return is_of_a_run(open_source(path))
+    source = open_source(path)
+    return table_kind(source) is None and is_of_a_run(source)
 
 
 def issue_of(loaded: LoadedRunFile, finding: Finding) -> Issue:
