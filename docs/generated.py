@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from assay.core import call_rules, checks, settings
+from assay.core import call_rules, checks, graders, settings
 from assay.core.provider import PROVIDERS
 from assay.core.settings import run_settings
 from assay.engine.planning.request import run_file_schema
@@ -57,7 +57,8 @@ def _with_tables(page: Path, tables: dict[str, Iterator[str]]) -> str:
 
 def _keys(name: str, component: dict[str, Any]) -> Iterator[str]:
     """The keys of a section, its own before those that it shares with a part of the plan."""
-    own = next(getattr(module, name) for module in (settings, checks, call_rules) if hasattr(module, name)).__annotations__
+    modules = (settings, checks, graders, call_rules)
+    own = next(getattr(module, name) for module in modules if hasattr(module, name)).__annotations__
     yield "| key | what it says | default |"
     yield "|---|---|---|"
     for key, member in sorted(component["properties"].items(), key=lambda entry: entry[0].removeprefix("$") not in own):

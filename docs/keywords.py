@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from assay.core.settings import DatasetEntry, ModelEntry
+from assay.core.checks import Check
+from assay.core.settings import DatasetEntry, GraderEntry, ModelEntry
 
 Model = str | Callable[..., Any] | Mapping[str, Any] | ModelEntry
 """A model: its name as `provider/model`, a function, or a mapping with the keys of a candidate in a run file."""
@@ -29,6 +30,10 @@ _SPECIAL = {
     "datasets": "Sequence[str | Path | Mapping[str, Any] | DatasetEntry]",
     "models": "Sequence[Model]",
     "judges": "Sequence[Model]",
+    "checks": "Sequence[str | Mapping[str, Any] | Check]",
+    "graders": "Sequence[Mapping[str, Any] | GraderEntry]",
+    "check_gates": "Mapping[str, float] | Sequence[str]",
+    "grader_gates": "Mapping[str, float] | Sequence[str]",
     "grader": "str | Callable[..., Any]",
     "policy": "str | Callable[..., Any]",
     "policies": "Mapping[str, str | Callable[..., Any]]",

@@ -1,5 +1,7 @@
 """Gates for people: threshold, value and reason, in the unit of what they are about."""
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -7,6 +9,7 @@ from assay.core.gate_text import MissedGate, gate_texts, missed_gates
 from assay.core.settings import Gates
 from assay.core.summary import Interval
 from assay.metrics.summary import summarize
+from tests.engine.graded_files import graded
 
 
 def test_gates_are_shown_in_the_unit_of_what_they_are_about() -> None:
@@ -16,6 +19,18 @@ def test_gates_are_shown_in_the_unit_of_what_they_are_about() -> None:
         "mean score at least 3.50",
         "error rate at most 0.0 %",
     ]
+
+
+def test_gates_on_checks_and_graders_are_named(tmp_path: Path) -> None:
+    gates = Gates(pass_rate=0.5, checks={"exact": 0.6}, graders={"house": 0.9, "none": 0.1})
+    found = gate_texts(gates, graded(tmp_path).reader.result.summary)
+    assert [(gate.gate, gate.name, gate.value, gate.is_met) for gate in found] == [
+        ("pass_rate", "pass rate", 0.5, True),
+        ("checks.exact", "pass rate of the check 'exact'", 0.5, False),
+        ("graders.house", "pass rate of the grader 'house'", 1.0, True),
+        ("graders.none", "pass rate of the grader 'none'", None, False),
+    ]
+    assert found[1].missed == "pass rate of the check 'exact' 50.0 % is below 60.0 %"
 
 
 def test_a_missed_gate_is_shown_with_the_digits_that_tell_it_from_its_limit() -> None:

@@ -24,3 +24,4 @@ def test_a_setting_has_the_type_that_it_takes() -> None:
     assert hints["max_cost"] == "float | None"
     assert hints["runs_dir"] == "str | pathlib.Path | None"
     assert "'reject', 'skip'" in hints["on_invalid"]
+    assert hints["check_gates"].startswith("collections.abc.Mapping[str, float]")

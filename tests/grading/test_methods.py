@@ -50,7 +50,7 @@ def driven_log(driven: Driven, answering: Any) -> dict[str, str]:
 
 def test_every_kind_has_its_row() -> None:
     assert tuple(GRADING_METHODS) == get_args(MethodKind)
-    assert [*OURS, "plugin", "checks"] == list(GRADING_METHODS)
+    assert [*OURS, "plugin", "checks", "prompt"] == list(GRADING_METHODS)
 
 
 @pytest.mark.parametrize("kind", OURS)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.artifact_lines import CheckLine
+from assay.core.artifact_lines import CheckResultLine
 from assay.core.runs import RunCounts
 from assay.metrics.summary import RecordFacts
 from tests.metrics.documents import summarize, summarize_slices
@@ -277,7 +277,9 @@ def test_the_interval_of_a_mean_from_0_to_1_is_that_of_the_score() -> None:
 
 
 def checked(*results: tuple[str, bool | None, float | None], **more: object) -> RecordFacts:
-    lines = tuple(CheckLine(name=name, type="equals", passed=passed, score=score, reason="r") for name, passed, score in results)
+    lines = tuple(
+        CheckResultLine(name=name, type="equals", passed=passed, score=score, reason="r") for name, passed, score in results
+    )
     return graded(5, checks=lines, **more)
 
 

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from assay.engine.judge_quality.label_matching import KeptLabel as KeptLabel
     from assay.engine.judge_quality.label_matching import LabelInput as LabelInput
     from assay.engine.judge_quality.probe import ProbeRequest as ProbeRequest
+    from assay.engine.judge_quality.prompt_trial import PromptTrial as PromptTrial
+    from assay.engine.judge_quality.prompt_trial import PromptTrialRequest as PromptTrialRequest
     from assay.engine.planning.estimate import CostEstimate as CostEstimate
     from assay.engine.planning.estimate import ModelEstimate as ModelEstimate
     from assay.engine.planning.pairs import RankRequest as RankRequest
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from assay.engine.readers.tables import RecordTable as RecordTable
     from assay.engine.readers.tables import arrow_of as arrow_of
     from assay.engine.readers.tables import arrow_table as arrow_table
+    from assay.engine.readers.tables import run_columns as run_columns
     from assay.engine.readers.tables import run_facts as run_facts
     from assay.engine.readers.tables import run_table as run_table
     from assay.engine.readers.tables import table_rows as table_rows
@@ -121,7 +124,7 @@ _NAMES = {
         keep_comparison kept_comparison list_baselines note_audit plan_rank plan_suite rank read_flips run_suite
         set_baseline trend
     """,
-    "api.judges": "calibrate filled_labels keep_card keep_label kept_cards kept_labels label_sample label_text probe",
+    "api.judges": "calibrate filled_labels keep_card keep_label kept_cards kept_labels label_sample label_text probe try_prompt",
     "api.runs": "cancel check list_records plan_run_file plan_runs resume retry run run_async work",
     "api.stored_runs": """
         PurgeResult RunGroup fetch file_problems filled_eval_run index_progress list_runs open_group open_run publish
@@ -148,6 +151,7 @@ _NAMES = {
     "engine.judge_quality.calibration": "Alphas Calibration",
     "engine.judge_quality.label_matching": "KeptLabel LabelInput",
     "engine.judge_quality.probe": "ProbeRequest",
+    "engine.judge_quality.prompt_trial": "PromptTrial PromptTrialRequest",
     "engine.planning.estimate": "CostEstimate ModelEstimate",
     "engine.planning.pairs": "RankRequest",
     "engine.planning.plans": "PlannedRuns",
@@ -160,7 +164,7 @@ _NAMES = {
     "engine.readers.run_list": "RunListCache SharedRuns",
     "engine.readers.run_reader": "RunReader",
     "engine.readers.stored_dataset": "StoredDataset",
-    "engine.readers.tables": "RecordTable SCORE_MEMBERS arrow_of arrow_table run_facts run_table table_rows typed_rows",
+    "engine.readers.tables": "RecordTable SCORE_MEMBERS arrow_of arrow_table run_columns run_facts run_table table_rows typed_rows",
     "engine.records.run_counters": "Snapshot",
     "engine.run_import": "ImportRequest",
     "engine.submissions": """

@@ -14,7 +14,8 @@ from assay.core.canonical import JsonObject
 from assay.core.errors import AssayError, RunNotFound, SourceUnreadable, UsageProblem
 from assay.core.run_result import RunResult
 from assay.core.runs import LOCAL_BACKEND, RUNS_DIR, RunBackend
-from assay.core.summary import METRICS
+from assay.core.summary import METRICS, Summary
+from assay.datasets.parsing.checks import nearest
 from assay.engine.comparison import comparison_cache
 from assay.engine.comparison.alignment import Flip, FlipOffsets, load_flips
 from assay.engine.comparison.gate import (
@@ -179,11 +180,23 @@ def gate(
             f"nothing can be compared: {comparison.passes.reason or 'no record was graded in both runs'}",
             hint=f"compare them with: assay compare {comparison.before.run_id} {comparison.after.run_id}",
         )
-    plan = run.manifest.settings
-    verdict = decide_gate(plan, run.summary(), demand, comparison=comparison)
+    plan, summary = run.manifest.settings, run.summary()
+    _check_named_gates(demand, summary)
+    verdict = decide_gate(plan, summary, demand, comparison=comparison)
     # Recorded before it is returned, so that no decision is acted on that the log does not have.
     record(folder, "gate", {"manifest_sha256": run.manifest.own_hash, **verdict.to_dict()})
     return verdict
+
+
+def _check_named_gates(demand: GateSpec, summary: Summary) -> None:
+    """Raise UsageProblem for a threshold of a check or grader that the run does not have."""
+    for member, word in (("checks", "check"), ("graders", "grader")):
+        known = getattr(summary, member)
+        names = known if isinstance(known, dict) else {}
+        for name in getattr(demand.gates, member, {}):
+            if name not in names:
+                listed = f"it has {', '.join(names)}" if names else f"it has no {word}s"
+                raise UsageProblem(f"the run has no {word} '{name}'", hint=nearest(name, names) or listed)
 
 
 def _reference_run(run: PublishedRun, runs_dir: Path, name: str) -> PublishedRun | None:

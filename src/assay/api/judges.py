@@ -29,6 +29,8 @@ from assay.engine.judge_quality.label_matching import keep_label as keep_label_l
 from assay.engine.judge_quality.label_matching import kept_labels as read_kept_labels
 from assay.engine.judge_quality.labels import read_labels
 from assay.engine.judge_quality.probe import ProbeRequest, probe_judge
+from assay.engine.judge_quality.prompt_trial import PromptTrial, PromptTrialRequest
+from assay.engine.judge_quality.prompt_trial import try_prompt as try_judge_prompt
 from assay.engine.readers.record_search import row_at
 from assay.engine.readers.run_reader import RunReader
 from assay.engine.records.run_counters import Snapshot
@@ -46,6 +48,7 @@ __all__ = [
     "label_sample",
     "label_text",
     "probe",
+    "try_prompt",
 ]
 
 
@@ -124,6 +127,11 @@ def probe(
 ) -> JudgeCard:
     """Find out whether a judge is sound; raises UsageProblem, with everything that is wrong, before any call."""
     return probe_judge(request, environ=os.environ if environ is None else environ, clock=time.time, watch=watch)
+
+
+def try_prompt(request: PromptTrialRequest, *, environ: Mapping[str, str] | None = None) -> PromptTrial:
+    """Try a judge's prompt on one record; raises UsageProblem, with everything that is wrong, before any call."""
+    return try_judge_prompt(request, environ=os.environ if environ is None else environ, clock=time.time)
 
 
 def keep_card(card: JudgeCard, runs_dir: str | Path) -> str:

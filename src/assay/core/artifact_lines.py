@@ -10,8 +10,9 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.case import Case
+from assay.core.graders import GraderKind
 from assay.core.issue import RecordIssue
-from assay.core.outcome import PanelDecision, Score
+from assay.core.outcome import GraderStatus, PanelDecision, Score
 from assay.core.tools import ToolCall, ToolCallResults, chat_tool_calls
 
 Slices = dict[str, tuple[str, ...]]
@@ -67,7 +68,7 @@ class ValidationLine(msgspec.Struct):
 _decode_issues = msgspec.json.Decoder(tuple[RecordIssue, ...]).decode
 
 
-class CheckLine(msgspec.Struct, frozen=True, kw_only=True):
+class CheckResultLine(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one check, in a prediction."""
 
     name: str
@@ -76,6 +77,29 @@ class CheckLine(msgspec.Struct, frozen=True, kw_only=True):
     """None where nothing is known that the check is about."""
     score: float | None
     reason: str
+
+
+class GraderResultLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What one of several graders says about an answer, in a prediction."""
+
+    name: str
+    kind: GraderKind
+    is_primary: bool
+    status: GraderStatus
+    passed: bool | None
+    """None without a score, as the others."""
+    score: float | None
+    raw_score: float | None
+    scale: str | None
+    scores: tuple[Score, ...]
+    """Votes of a judge, scores of a plugin; those of the primary grader are `evaluator_scores`."""
+    justification: str | None
+    label: str | None
+    evaluator: str | None
+    template: str | None
+    template_sha256: str | None
+    error_code: str | None
+    error_message: str | None
 
 
 # batch_v1 fixes which members a prediction has to have. Members that came later have a default and are UNSET or at the end, so
@@ -141,8 +165,10 @@ class PredictionLine(msgspec.Struct, kw_only=True):
     """Calls of the answer and the expected ones, with the verdict on each; only where calls are compared."""
     judge_costs: dict[str, float | None] | msgspec.UnsetType = msgspec.UNSET
     """Cost of each judge's calls, counted like `cost`; only with several judges."""
-    checks: tuple[CheckLine, ...] | msgspec.UnsetType = msgspec.UNSET
-    """Results of the checks of the answer; only of a record with checks that was graded."""
+    checks: tuple[CheckResultLine, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Results of the checks of the answer; only of a record with checks."""
+    graders: tuple[GraderResultLine, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Results of each grader; only with several graders, and of a custom grader that gives scores of its own."""
 
 
 # One line for every call, also for the failed ones: batch_v1 wants time, error code and latency of each attempt.

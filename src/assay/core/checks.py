@@ -17,6 +17,9 @@ MAX_PATTERN = 10_000
 RECORD_CHECKS = "checks"
 """Member of a record's metadata that holds checks for this record alone."""
 
+CheckName = Annotated[
+    str, Meta(pattern=r"^[^\x00-\x1f\x7f]{0,100}$", title="a text of up to 100 characters without control characters")
+]
 _Text = Annotated[str, Meta(min_length=1)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _NotNegative = Annotated[float, Meta(ge=0)]
@@ -29,7 +32,7 @@ _VALUE = "Default: the record's references, of which one is enough."
 class _Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """What all checks have."""
 
-    name: Annotated[str, described("Name of the check, and of its metric. Default: its type.")] = ""
+    name: Annotated[CheckName, described("Name of the check, and of its metric. Default: its type.")] = ""
     weight: Annotated[
         _NotNegative, described("Weight in the score and in `pass: {at_least: ...}`; 0 reports a check that decides nothing.")
     ] = 1.0

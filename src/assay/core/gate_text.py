@@ -21,11 +21,32 @@ def meets_gate(value: float | None, limit: float, *, is_most: bool) -> bool:
     return value is not None and (limit - value if is_most else value - limit) >= -TOLERANCE
 
 
+class NamedMetric(msgspec.Struct, frozen=True):
+    """Pass rate of a check or of a grader that has a gate."""
+
+    gate: str
+    """`checks.exact`, `graders.polite`."""
+    words: str
+    limit: float
+    value: MetricValue
+
+
+def named_metrics(gates: Gates, summary: RecordMetrics | None) -> list[NamedMetric]:
+    """Return the checks and graders that have a gate, each with its pass rate."""
+    found: list[NamedMetric] = []
+    for member, word in (("checks", "check"), ("graders", "grader")):
+        known = getattr(summary, member, msgspec.UNSET)
+        for name, limit in getattr(gates, member).items():
+            metric = known[name].pass_rate_metric if isinstance(known, dict) and name in known else _UNKNOWN
+            found.append(NamedMetric(f"{member}.{name}", f"pass rate of the {word} '{name}'", limit, metric))
+    return found
+
+
 class GateText(msgspec.Struct, frozen=True, kw_only=True):
     """One gate that is set, with the metric that it is about."""
 
     gate: str
-    """Member of the plan's gates: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated`."""
+    """Member of the plan's gates: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated`, or `checks.NAME`, `graders.NAME`."""
     name: str
     """`pass rate`, `mean score`, `error rate`, `share of truncated answers`, or the id of a profile."""
     limit: float
@@ -96,6 +117,8 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
         ("max_truncated", "share of truncated answers", truncated, True),
         ("min_tool_calls", "share of correct tool calls", correct, False),
     )
+    limited = [(gate, name, metric, is_most, getattr(gates, gate)) for gate, name, metric, is_most in found]
+    limited += [(metric.gate, metric.words, metric.value, False, metric.limit) for metric in named_metrics(gates, summary)]
     return [
         GateText(
             gate=gate,
@@ -106,8 +129,8 @@ def gate_texts(gates: Gates, summary: RecordMetrics | None) -> list[GateText]:
             is_rate=gate != "min_score",
             is_most=is_most,
         )
-        for gate, name, metric, is_most in found
-        if (limit := getattr(gates, gate)) is not None
+        for gate, name, metric, is_most, limit in limited
+        if limit is not None
     ]
 
 

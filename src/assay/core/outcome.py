@@ -8,6 +8,7 @@ import msgspec
 
 from assay.core.checks import CheckResult
 from assay.core.errors import ReportedFailure
+from assay.core.graders import GraderKind
 from assay.core.model_call import ModelRequest, Reply, Stage
 from assay.core.tools import ToolCallResults
 
@@ -86,6 +87,33 @@ class PanelDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     words: str = ""
 
 
+GraderStatus = Literal["graded", "not_assessed", "error"]
+"""How a grader ended: with a score, with a judge that cannot assess the answer, or with an error."""
+
+
+class GraderResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one of several graders says about an answer; without a score unless it has graded."""
+
+    name: str
+    kind: GraderKind
+    is_primary: bool = False
+    status: GraderStatus
+    passed: bool | None = None
+    score: float | None = None
+    """From 0 to 1."""
+    raw_score: float | None = None
+    scale: str = ""
+    scores: tuple[Score, ...] = ()
+    """Votes, or the scores of a plugin."""
+    justification: str = ""
+    label: FailureLabel = ""
+    evaluator: str = ""
+    template: str = ""
+    template_sha256: str = ""
+    error_code: str = ""
+    error_message: str = ""
+
+
 class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A grader's result for an answer."""
 
@@ -115,6 +143,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls of the answer and the expected ones, with the verdict on each; None where calls are not compared."""
     checks: tuple[CheckResult, ...] = ()
     """Results of the run's checks, and of the record's own."""
+    graders: tuple[GraderResult, ...] = ()
+    """Results of all graders, where there are several, and of a custom grader that gives scores of its own."""
 
 
 class GradingFailure(ReportedFailure):
@@ -128,6 +158,10 @@ class GradingFailure(ReportedFailure):
         self.label: FailureLabel = label
         self.scores = scores
         """Votes of the panel's judges that did vote."""
+        self.checks: tuple[CheckResult, ...] = ()
+        """Results of the checks of the answer."""
+        self.graders: tuple[GraderResult, ...] = ()
+        """Results of all graders of the answer."""
 
 
 class GradedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="evaluated"):
@@ -151,6 +185,10 @@ class FailedOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status
     """Stack of an unexpected exception."""
     scores: tuple[Score, ...] = ()
     """Votes of the panel's judges that did vote; together they are not a grade."""
+    checks: tuple[CheckResult, ...] = ()
+    """Results of the checks of the answer."""
+    graders: tuple[GraderResult, ...] = ()
+    """Results of all graders of the answer, where there are several."""
 
 
 class InvalidOutcome(msgspec.Struct, frozen=True, kw_only=True, tag_field="status", tag="invalid_record"):

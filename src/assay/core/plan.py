@@ -13,6 +13,7 @@ from assay.core.canonical import canonical_json
 from assay.core.checks import Check, PassRule
 from assay.core.contract import dataset_title, further_names
 from assay.core.errors import StoreUnavailable
+from assay.core.graders import GraderPlan
 from assay.core.provider import FUNCTIONS, PROVIDERS, ProviderKind
 from assay.core.retention import RetentionPolicy
 from assay.core.secrets import RedactRule
@@ -290,6 +291,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Checks of every answer, each with a name; records may have further ones."""
     pass_rule: PassRule = "all"
     """Checks that an answer must pass."""
+    graders: tuple[GraderPlan, ...] = ()
+    """Several graders of every answer; then `judges` holds those that they ask, and none of them is a panel."""
     plugins: tuple[PluginPlan, ...] = ()
     """Plugins that the run uses."""
     redact: tuple[RedactRule, ...] = ()
@@ -328,15 +331,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return the custom policies that records name, by that name."""
         return {plugin.name: plugin for plugin in self.plugins if plugin.by_record}
 
-    def grader(self) -> PluginPlan | None:
-        """Return the run's custom grader, which may be that of its policy."""
-        return next((plugin for plugin in self.plugins if plugin.grades), None)
+    @property
+    def has_panel(self) -> bool:
+        """Return whether several judges decide together."""
+        return len(self.judges) > 1 and not self.graders
 
-    def called_grader(self) -> ModelPlan | None:
-        """Return the run's custom grader if it is called like a judge; one that asks judges itself is driven instead."""
+    def grader(self) -> PluginPlan | None:
+        """Return the run's only custom grader, which may be that of its policy; None where there are several graders."""
+        return None if self.graders else next((plugin for plugin in self.plugins if plugin.grades), None)
+
+    def grader_plugins(self) -> dict[str, PluginPlan]:
+        """Return the plugins of a run with several graders, by name."""
+        names = {grader.plugin for grader in self.graders}
+        return {plugin.name: plugin for plugin in self.plugins if plugin.kind == "grader" and plugin.name in names}
+
+    def called_graders(self) -> tuple[ModelPlan, ...]:
+        """Return the custom graders that are called like a judge; those that ask judges themselves are driven instead."""
         # A grader that is a generator asks judges by name and cannot be called like a model: the engine drives it instead.
-        grader = self.grader()
-        return None if grader is None or grader.asks_judges else function_model(grader, name=f"grader/{grader.name}")
+        plugins = (*filter(None, (self.grader(),)), *self.grader_plugins().values())
+        return tuple(function_model(plugin, name=f"grader/{plugin.name}") for plugin in plugins if not plugin.asks_judges)
 
 
 def function_model(plugin: PluginPlan, *, name: str = "") -> ModelPlan:
@@ -356,6 +369,7 @@ _LATER = {
     "strict_parameters": False,
     "checks": [],
     "pass_rule": "all",
+    "graders": [],
     "offered_tools": [],
     "tool_outputs": "replay",
     "tool_calls": {},

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from assay.core.settings import DatasetEntry, ModelEntry
+from assay.core.checks import Check
+from assay.core.settings import DatasetEntry, GraderEntry, ModelEntry
 
 Model = str | Callable[..., Any] | Mapping[str, Any] | ModelEntry
 """A model: its name as `provider/model`, a function, or a mapping with the keys of a candidate in a run file."""
@@ -25,10 +26,13 @@ class SettingKeywords(TypedDict, total=False):
     grader: str | Callable[..., Any] | None
     """Custom grader of every record: the name of a plugin, `module:function` or `file.py:function`."""
 
-    checks: Sequence[Mapping[str, Any]] | None
+    checks: Sequence[str | Mapping[str, Any] | Check] | None
     """Checks of every answer, which no model is called for: in addition to a judge, or instead of one. Records may have checks of
     their own in `metadata.checks`.
     """
+
+    graders: Sequence[Mapping[str, Any] | GraderEntry] | None
+    """Several graders of every answer, instead of `judges`, `grader` and `checks`; one of them is primary."""
 
     policy: str | Callable[..., Any] | None
     """Custom policy, which builds the candidates' messages and may grade too; named in the same way."""
@@ -192,6 +196,12 @@ class SettingKeywords(TypedDict, total=False):
 
     min_tool_calls: float | None
     """Share of the expected tool calls that are made with the right arguments; with unknown ones, their worst case."""
+
+    check_gates: Mapping[str, float] | Sequence[str] | None
+    """Share of the answers that pass a check, by its name: `{exact: 0.9}`."""
+
+    grader_gates: Mapping[str, float] | Sequence[str] | None
+    """Share of the answers that pass by one of several graders, by its name: `{polite: 0.8}`."""
 
     slices: Sequence[str] | None
     """Metrics are grouped by: `tags`, `dataset`, `task_type`, `contract`, `policy_id`, or a member of metadata such as `court` or

@@ -4,6 +4,7 @@ The annotation of a field has its bounds, its description, and its option, HTTP 
 surface lists its settings in the order in which they are defined here.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -11,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from assay.core.call_rules import CallRules
-from assay.core.checks import Check, PassRule
+from assay.core.checks import Check, CheckName, PassRule
 from assay.core.exposure import (
     FIXED,
     CommandOption,
@@ -22,6 +23,7 @@ from assay.core.exposure import (
     exposed,
     exposed_settings,
 )
+from assay.core.graders import Scale
 from assay.core.provider import ProviderKind
 from assay.core.retention import RetentionSettings
 from assay.core.secrets import RedactRule
@@ -246,6 +248,41 @@ class ModelEntry(ModelParameters, frozen=True, kw_only=True, forbid_unknown_fiel
     model: Annotated[Name, described("`provider/model` (also `provider:model`), or the model alone with `provider`.")]
     provider: Annotated[str, described("Name of a provider. Default: the first part of `model`.")] = ""
     name: Annotated[str, described("Name in reports and response files. Default: `provider/model`.")] = ""
+
+
+class GraderEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One of several graders: checks, a plugin, or a judge."""
+
+    name: Annotated[
+        CheckName, described("Name in reports, metrics and gates. Default: the plugin's, the judge's, or `checks`.")
+    ] = ""
+    primary: Annotated[
+        bool,
+        described("Whether it decides score and result of a record. Default: the first grader, where none is marked."),
+    ] = False
+    checks: Annotated[tuple[Check, ...], described("Checks that grade, as in `checks` of the file.")] = ()
+    pass_rule: Annotated[PassRule, described("With `checks`: which of them an answer must pass.")] = msgspec.field(
+        name="pass", default="all"
+    )
+    plugin: Annotated[str, described("Custom grader: the name of a plugin, `module:function` or `file.py:function`.")] = ""
+    judge: Annotated[
+        ModelEntry | str | UnsetType,
+        described("Judge model; without `prompt` it grades as a judge of `judges` would. With `plugin`: the judge that it asks."),
+    ] = UNSET
+    prompt: Annotated[
+        str,
+        described(
+            "With `judge`: text file with the prompt, relative to the run file's folder; it has placeholders such as `{{answer}}`."
+        ),
+    ] = ""
+    scale: Annotated[
+        Scale | UnsetType,
+        described("With `prompt`: scale of the judge. Default: `pass_fail`. Each has a word for answers that cannot be assessed."),
+    ] = UNSET
+    at_least: Annotated[
+        NotNegative | UnsetType,
+        described("With `prompt`: score on the scale from which an answer passes. Default: `pass_threshold` or `case_pass_score`."),
+    ] = UNSET
 
 
 class StageSection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -473,6 +510,54 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         ),
     ] = None
 
+    checks: Annotated[
+        dict[str, Rate],
+        exposed(
+            "Share of the answers that pass a check, by its name: `{exact: 0.9}`.",
+            member="check_gates",
+            kind=tuple[str, ...],
+            option=CommandOption(
+                "Gate: minimum pass rate of a check, as in exact=0.9; repeat for several.", "NAME=X", name="--check-gate"
+            ),
+            parameter=QueryParameter("Gate: minimum pass rate of a check, as in `exact=0.9`.", name="check_gate", is_later=True),
+        ),
+    ] = {}
+    graders: Annotated[
+        dict[str, Rate],
+        exposed(
+            "Share of the answers that pass by one of several graders, by its name: `{polite: 0.8}`.",
+            member="grader_gates",
+            kind=tuple[str, ...],
+            option=CommandOption(
+                "Gate: minimum pass rate of a grader, as in polite=0.8; repeat for several.", "NAME=X", name="--grader-gate"
+            ),
+            parameter=QueryParameter("Gate: minimum pass rate of a grader, as in `polite=0.8`.", name="grader_gate", is_later=True),
+        ),
+    ] = {}
+
+
+def named_rates(texts: Iterable[str]) -> dict[str, object]:
+    """Return the numbers of texts such as `exact=0.9` by their names; what is not a number stays a text."""
+    found: dict[str, object] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        try:
+            found[name.strip() or text] = float(number)
+        except ValueError:
+            found[name.strip() or text] = number
+    return found
+
+
+def gate_limits(gates: Gates) -> dict[str, float]:
+    """Return the thresholds that are set, by gate: `pass_rate`, `checks.exact`, `graders.polite` ..."""
+    limits: dict[str, float] = {}
+    for name, value in msgspec.structs.asdict(gates).items():
+        if isinstance(value, dict):
+            limits |= {f"{name}.{member}": limit for member, limit in value.items()}
+        elif value is not None:
+            limits[name] = value
+    return limits
+
 
 class MlflowSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The commands `run` and `suite` push finished runs to MLflow, as with `--mlflow`; no answer is only a warning."""
@@ -523,12 +608,27 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         exposed(
             "Checks of every answer, which no model is called for: in addition to a judge, or instead of one. Records may have "
             "checks of their own in `metadata.checks`.",
+            kind=tuple[str, ...],
+            option=CommandOption(
+                "Check every answer without a judge: a type such as equals, or '{type: length, max: 10}'; repeat for several.",
+                "CHECK",
+                name="--check",
+            ),
+            parameter=QueryParameter(
+                'A check of every answer: its type, or a JSON object such as `{"type": "length", "max": 10}`.',
+                name="check",
+                is_later=True,
+            ),
         ),
     ] = ()
     pass_rule: Annotated[
         PassRule,
         described("Checks that an answer must pass: `all`, `any`, or `{at_least: 0.5}`, a share of their weights."),
     ] = msgspec.field(name="pass", default="all")
+    graders: Annotated[
+        tuple[GraderEntry, ...],
+        exposed("Several graders of every answer, instead of `judges`, `grader` and `checks`; one of them is primary."),
+    ] = ()
     policy: Annotated[
         str,
         exposed(

@@ -11,6 +11,7 @@ from typing import Any, Protocol, SupportsFloat
 import msgspec
 
 from assay.core.canonical import JsonObject
+from assay.core.graders import GraderKind
 from assay.core.runs import RunCounts
 
 # Not a setting: runs with different levels could not be compared, and readers would have to ask each time.
@@ -280,11 +281,76 @@ class CheckSummary(msgspec.Struct, frozen=True, kw_only=True):
         return MetricValue(value=self.score_mean, interval=self.score_mean_cluster_interval or self.score_mean_interval, n=self.n)
 
 
+class ScoreSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the scores that a custom grader gives, over the records that have it; on the scale 0-1."""
+
+    n: int
+    mean: float | None
+    interval: Interval | None
+    cluster_interval: Interval | None
+
+    @property
+    def metric(self) -> MetricValue:
+        """Return the mean with the interval to show."""
+        return MetricValue(value=self.mean, interval=self.cluster_interval or self.interval, n=self.n)
+
+
+class GraderSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several graders over the records that it graded."""
+
+    kind: GraderKind
+    is_primary: bool
+    """It decides score and result of the records."""
+    n: int
+    """Records that it gave a score."""
+    n_not_assessed: int
+    """Records whose answer its judge could not assess."""
+    n_errors: int
+    errors: dict[str, int]
+    """Number of records on which it ended in an error, by its code."""
+    pass_count: int
+    pass_rate: float | None
+    pass_rate_interval: Interval | None
+    pass_rate_cluster_interval: Interval | None
+    pass_rate_standard_error: float | None
+    pass_rate_cluster_standard_error: float | None
+    score_mean: float | None
+    """On the scale 0-1."""
+    score_mean_interval: Interval | None
+    score_mean_cluster_interval: Interval | None
+    scale: str | None
+    """Scale of its raw scores; None where records have several that cannot be combined."""
+    raw_score_mean: float | None
+    scores: dict[str, ScoreSummary]
+    """Further scores of a custom grader, by name."""
+
+    @property
+    def pass_rate_metric(self) -> MetricValue:
+        """Return the pass rate with the interval to show."""
+        return MetricValue(
+            value=self.pass_rate,
+            interval=self.pass_rate_cluster_interval or self.pass_rate_interval,
+            standard_error=_either(self.pass_rate_cluster_standard_error, self.pass_rate_standard_error),
+            n=self.n,
+        )
+
+    @property
+    def score_mean_metric(self) -> MetricValue:
+        """Return the mean score, on its own scale, with the interval to show."""
+        found = self.score_mean_cluster_interval or self.score_mean_interval
+        interval = found and msgspec.structs.replace(
+            found, low=on_scale(found.low, self.scale), high=on_scale(found.high, self.scale)
+        )
+        value = self.score_mean if self.scale is None else self.raw_score_mean
+        return MetricValue(value=value, interval=interval, n=self.n)
+
+
 class GateCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One gate of a run, and whether the run met it."""
 
     name: str
-    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated` or `min_tool_calls`."""
+    """As the run file names it: `pass_rate`, `min_score`, `max_error_rate`, `max_truncated`, `min_tool_calls`, or `checks.NAME` and
+    `graders.NAME`."""
     threshold: float
     value: float | None
     """What the run has; None where it is undefined, which meets no gate."""
@@ -341,7 +407,9 @@ class RecordMetrics(RunCounts, frozen=True, kw_only=True):
     labels: dict[str, int]
     """Number of records that did not pass, by their failure label."""
     checks: dict[str, CheckSummary] | msgspec.UnsetType = msgspec.UNSET
-    """Checks by name, over the graded records; absent in a run without checks."""
+    """Checks by name, over the records that have a result of them; absent in a run without checks."""
+    graders: dict[str, GraderSummary] | msgspec.UnsetType = msgspec.UNSET
+    """Graders by name; absent in a run with one that gives no further scores."""
     tool_calls: ToolCallSummary | msgspec.UnsetType = msgspec.UNSET
     """Only where tool calls are compared."""
 

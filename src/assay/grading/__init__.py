@@ -1,6 +1,7 @@
 """Grading: turns cases into requests and grades, as generators without I/O that give the same grade for the same replies."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from assay.core.case import Case
 from assay.core.outcome import Flow, GradingFailure
@@ -15,6 +16,7 @@ from assay.grading.assignment import (
     settings_of,
 )
 from assay.grading.check_grader import has_checks, with_checks
+from assay.grading.graders import grade_by_all, primary_of, settings_for
 from assay.grading.judge_call import AGAIN
 from assay.grading.judge_log import UnknownCall, marks_of, results_from_log
 from assay.grading.methods import GRADING_METHODS, assign, has_basis, is_judged, needs_judge
@@ -43,7 +45,7 @@ __all__ = [
     "by_judge",
     "graded_by",
     "has_basis",
-    "has_checks",
+    "is_checked",
     "is_judged",
     "kind_for",
     "kind_of",
@@ -65,18 +67,22 @@ def start(case: Case, settings: GradingSettings, *, attachments: Mapping[str, st
     `attachments` holds the text of each of the case's attachments by path. The flow raises GradingFailure when it cannot
     determine a grade.
     """
+    if settings.graders and case.task != "pairwise":
+        return grade_by_all(case, settings, start=partial(start, attachments=attachments))
     try:
         assignment = assign(case, settings, attachments=attachments)
     # Returned as a flow that fails when it is driven, so that the engine has one place where a grading failure arrives.
     except GradingFailure as failure:
         return _refused(failure)
     flow = assignment.method.flow(assignment)
-    is_checked = assignment.method is not GRADING_METHODS["checks"] and has_checks(case, settings.checks)
+    is_checked = assignment.method is not GRADING_METHODS["checks"] and has_checks(case, settings)
     return with_checks(assignment, flow) if is_checked else flow
 
 
 def graded_by(case: Case, settings: GradingSettings) -> GradingProvenance | None:
     """Return how a case would be graded, as its prediction names it; None when it cannot be."""
+    if settings.graders and case.task != "pairwise":
+        settings = settings_for(primary_of(settings), settings)
     try:
         return assign(case, settings).graded_by
     except GradingFailure:
@@ -86,6 +92,11 @@ def graded_by(case: Case, settings: GradingSettings) -> GradingProvenance | None
 def policies() -> Mapping[str, str]:
     """Map every policy to its SHA-256, which covers the texts that it names."""
     return {policy.id: policy.sha256 for policy in POLICIES.values()}
+
+
+def is_checked(case: Case, settings: GradingSettings) -> bool:
+    """Return whether the answer to a case is checked, by the run's checks or graders or by checks of its own."""
+    return has_checks(case, settings) or any(grader.checks for grader in settings.graders)
 
 
 def templates() -> Mapping[str, str]:

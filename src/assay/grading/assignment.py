@@ -1,13 +1,16 @@
 """Grading settings of a run, and a case with everything that determines its requests and its grade."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from assay.core.call_rules import CallRules, has_judge_rule
+from assay.core.canonical import canonical_json, sha256_hex
 from assay.core.case import Case, Criterion
 from assay.core.checks import Check, PassRule
+from assay.core.graders import GraderPlan, JudgePrompt, Scale
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import Flow, Grade
 from assay.core.plan import Plan, PluginPlan
@@ -15,14 +18,14 @@ from assay.core.settings import CriterionName, GradingRules, PanelSection, Profi
 from assay.core.tools import ExpectedCall, ToolDefinition
 from assay.grading.judge_call import ReplySpec
 from assay.grading.policies import Policy
-from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, texts_sha256
+from assay.grading.templates import ASK_AGAIN, CONFIDENCE, OPEN_FIELD, TOOL_CALL, load_template, texts_sha256
 from assay.grading.tool_call import compares_calls, expected_calls, offered_tools
 
 NAMED_CRITERIA: frozenset[str] = frozenset(get_args(CriterionName))
 DEFAULT_CRITERION = Criterion("overall", "overall")
 """Used by batch_v1 records, which name criteria only when they want particular ones."""
 MethodKind = Literal[
-    "five_point", "rubric", "reference", "mcq", "turn", "tool_call", "judged_tool_call", "pairwise", "plugin", "checks"
+    "five_point", "rubric", "reference", "mcq", "turn", "tool_call", "judged_tool_call", "pairwise", "plugin", "checks", "prompt"
 ]
 """Grading methods in one word each; each has a row in `grading.methods.GRADING_METHODS`."""
 # Conversations have no entry: recorded replies are graded as references, which the engine makes of them turn by turn.
@@ -70,6 +73,28 @@ class GradingSettings(GradingRules, frozen=True, kw_only=True):
     # Code is loaded apart from the plan, which is stored as JSON and read by processes that never run it.
     grader_code: Any = None
     """Generator function of a grader that asks judges."""
+    graders: tuple[GraderPlan, ...] = ()
+    """Run's graders, where it has several; each grades with settings of its own."""
+    grader_plugins: Mapping[str, PluginPlan] = {}
+    """Plugins that they name."""
+    graders_code: Mapping[str, Any] = {}
+    """Functions of these plugins."""
+    grader_name: str = ""
+    """Of one of several graders: its name."""
+    method: MethodKind | None = None
+    """Of one of several graders: the method that grades every case."""
+    prompt: JudgePrompt | None = None
+    """Of a judge with a prompt of the user, as are the two below."""
+    scale: Scale = "pass_fail"
+    at_least: float | None = None
+    takes_record_checks: bool = True
+    """Cases may have checks of their own."""
+
+    @property
+    def has_plugin(self) -> bool:
+        """Return whether a custom grader grades."""
+        return self.grader is not None or bool(self.grader_plugins)
+
     policy: PluginPlan | None = None
     """Run's custom policy, which builds the candidate's messages in every case."""
     policy_code: Any = None
@@ -95,6 +120,8 @@ def settings_of(plan: Plan) -> GradingSettings:
         profile=plan.profile,
         checks=plan.checks,
         pass_rule=plan.pass_rule,
+        graders=plan.graders,
+        grader_plugins=plan.grader_plugins(),
         grader=plan.grader(),
         policy=plan.policy(),
         record_policies=plan.record_policies(),
@@ -136,11 +163,22 @@ class GradingProvenance(msgspec.Struct, frozen=True):
     """Id of the policy."""
     others: tuple[str, ...] = ()
     """Ids of further texts in the prompts of the candidate or the judge."""
+    prompt: JudgePrompt | None = None
+    """The user's prompt of the judge, which is its template."""
 
     @property
     def template_sha256(self) -> str:
         """Hash all texts in the prompts of the candidate and the judge."""
+        if self.prompt is not None:
+            return _custom_sha256(self.others, self.prompt.id, self.prompt.sha256)
         return texts_sha256(tuple(filter(None, (self.template, *self.others))))
+
+
+@lru_cache(maxsize=256)
+def _custom_sha256(template_ids: tuple[str, ...], prompt_id: str, sha256: str) -> str:
+    """Hash our texts and a prompt of the user, as `texts_sha256` does."""
+    known = {template_id: load_template(template_id).sha256 for template_id in template_ids}
+    return sha256_hex(canonical_json({**known, prompt_id: sha256}))
 
 
 class GradingAssignment(msgspec.Struct, frozen=True):
@@ -164,6 +202,9 @@ class GradingAssignment(msgspec.Struct, frozen=True):
         if self.custom_policy and template_id == MCQ_ANSWER:
             # A plugin builds the prompt, so our template is not in it.
             template_id = ""
+        prompt = self.settings.prompt
+        if prompt is not None:
+            return GradingProvenance(evaluator, prompt.id, self.policy.id, (template_id, *self._others(template_id)), prompt)
         return GradingProvenance(evaluator, template_id, self.policy.id, self._others(template_id))
 
     @property

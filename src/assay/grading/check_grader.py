@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import msgspec
 
 from assay.core.case import Case
-from assay.core.checks import Check, CheckResult, ToolCalledCheck
+from assay.core.checks import RECORD_CHECKS, Check, CheckResult, ToolCalledCheck
 from assay.core.model_call import MeasuredReply, Reply
 from assay.core.outcome import Flow, Grade, GradingFailure, Score
-from assay.grading.assignment import GradingAssignment, GradingMethod
+from assay.grading.assignment import GradingAssignment, GradingMethod, GradingSettings
 from assay.grading.candidate import candidate_ask
 from assay.grading.checks import checks_for, comparable, decide, label_of, run_checks, summary_of
+from assay.grading.driven_flow import DrivenFlow
 from assay.grading.judge_call import ReplySpec
 
 EVALUATOR = "checks/1"
@@ -23,7 +24,7 @@ UNDECIDED = "checks_undecided"
 def grade_by_checks(assignment: GradingAssignment) -> Flow:
     """Ask the candidate and check its answer; raises GradingFailure when no check says anything about it."""
     case = assignment.case
-    checks = checks_for(case, assignment.settings.checks)
+    checks = all_checks(case, assignment.settings)
     # Before the candidate is asked: an answer that cannot get a score would be paid for in vain.
     if not any(comparable(check, case.references) and check.weight for check in checks):
         names = ", ".join(f"'{check.title}'" for check in checks)
@@ -72,25 +73,31 @@ def check_grade(assignment: GradingAssignment, checks: Sequence[Check], *, reply
 def with_checks(assignment: GradingAssignment, flow: Flow) -> Flow:
     """Grade by another method, and check the answer too: it passes only if both say so; the score is that of the method."""
     case = assignment.case
-    checks = checks_for(case, assignment.settings.checks)
-    requests = next(flow)
-    answer: Reply | None = None
-    try:
-        while True:
-            replies = yield requests
-            # Every method asks the candidate for one reply at a time; a candidate that calls tools is asked again.
-            if requests[0].stage == "candidate":
-                answer = joined(answer, replies[0])
-            requests = flow.send(replies)
-    except StopIteration as end:
-        results = run_checks(checks, answer or Reply(text=end.value.answer), case.references)
-        return add_checks(end.value, assignment, checks=checks, results=results)
+    checks = all_checks(case, assignment.settings)
+    driven = DrivenFlow(flow, takes_failed_replies=assignment.settings.grader is None)
+    request = driven.begin()
+    if request is None:
+        assert driven.failure is not None, "a flow without a request has failed"
+        raise driven.failure
+    (answer,) = yield (request,)
+    driven.send((answer,))
+    while driven.requests:
+        replies = yield driven.requests
+        # Every method asks the candidate for one reply at a time; a candidate that calls tools is asked again.
+        if driven.asks_candidate:
+            answer = joined(answer, replies[0])
+        driven.send(replies)
+    results = run_checks(checks, answer, case.references)
+    if driven.failure is not None:
+        # What the checks say of the answer is known, whatever became of its judge.
+        driven.failure.checks = results
+        raise driven.failure
+    assert driven.grade is not None, "a flow ends with a grade or a failure"
+    return add_checks(driven.grade, assignment, checks=checks, results=results)
 
 
-def joined(earlier: Reply | None, reply: Reply) -> Reply:
+def joined(earlier: Reply, reply: Reply) -> Reply:
     """Return a reply with the tool calls, the time and the cost of the earlier steps that led to it."""
-    if earlier is None:
-        return reply
     members: dict[str, object] = {"tool_calls": (*earlier.tool_calls, *reply.tool_calls)}
     if isinstance(earlier, MeasuredReply) and isinstance(reply, MeasuredReply):
         members |= {"latency_ms": _sum(earlier.latency_ms, reply.latency_ms), "cost": _sum(earlier.cost, reply.cost)}
@@ -112,9 +119,15 @@ def add_checks(grade: Grade, assignment: GradingAssignment, *, checks: Sequence[
     return msgspec.structs.replace(grade, passed=False, label=label_of(checks, results), justification=justification)
 
 
-def has_checks(case: Case, run: Sequence[Check]) -> bool:
+def has_checks(case: Case, settings: GradingSettings) -> bool:
     """Return whether an answer to the case is checked."""
-    return case.task != "pairwise" and bool(run or case.metadata.get("checks"))
+    own = case.metadata.get(RECORD_CHECKS) if settings.takes_record_checks else None
+    return case.task != "pairwise" and bool(settings.checks or own)
+
+
+def all_checks(case: Case, settings: GradingSettings) -> tuple[Check, ...]:
+    """Return the checks of a case: those of the run, and its own."""
+    return checks_for(case, settings.checks) if settings.takes_record_checks else settings.checks
 
 
 def _no_topics(*_: object) -> tuple[ReplySpec, ...]:

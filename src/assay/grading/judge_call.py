@@ -7,7 +7,7 @@ import msgspec
 from assay.core.case import Message
 from assay.core.model_call import FailedReply, ModelRequest, Reply, failure_words
 from assay.core.outcome import CriterionResult
-from assay.grading.templates import ASK_AGAIN, CONFIDENCE, fill, load_template
+from assay.grading.templates import ASK_AGAIN, CONFIDENCE, Template, fill, load_template
 from assay.grading.verdict import (
     JsonSchema,
     ReplySchema,
@@ -60,6 +60,17 @@ class RubricPart(msgspec.Struct, frozen=True):
     weight: float = 1.0
 
 
+class CustomPrompt(msgspec.Struct, frozen=True):
+    """A prompt of the user around the texts of a record."""
+
+    pieces: tuple[str, ...]
+    """Its own text and the names of placeholders, in turn."""
+    member: str
+    """Member of the reply that decides."""
+    words: str
+    """Values that it may have."""
+
+
 class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One question about one answer, for every judge."""
 
@@ -72,6 +83,8 @@ class JudgeQuestion(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 1.0
     parts: tuple[RubricPart, ...] = ()
     """Criteria, in order, that the reply has one verdict each for; empty for one verdict on `criterion`."""
+    prompt: CustomPrompt | None = None
+    """The user's prompt, which the texts are put into."""
 
 
 class CandidateAnswer(msgspec.Struct, frozen=True):
@@ -186,11 +199,25 @@ def judge_messages(question: JudgeQuestion, answer: CandidateAnswer, *, call_id:
     blocks = {**question.blocks, "answer": answer.text}
     # An answer may contain instructions to the judge. They stay recognizable because it cannot write the end of its block.
     mark = _mark(answer, call_id, texts=tuple(blocks.values()))
+    if question.prompt is not None:
+        return _custom_messages(question.prompt, blocks, template=load_template(question.template_id), mark=mark)
     slots = {name: _block(name, text, mark=mark) for name, text in blocks.items()}
     if not answer.text:
         slots["answer"] = _block("answer", "(the answer is empty)", mark=mark)
     template = load_template(question.template_id)
     # Our own text with one slot: a replaced value cannot contain another slot.
+    return Message("system", template.system.replace("{{mark}}", mark)), Message("user", fill(template.user, slots))
+
+
+def _custom_messages(prompt: CustomPrompt, blocks: dict[str, str], *, template: Template, mark: str) -> tuple[Message, Message]:
+    """Fill a prompt of the user in one pass, so that a text that looks like a placeholder stays what it is."""
+    pieces = list(prompt.pieces)
+    for place in range(1, len(pieces), 2):
+        name, text = pieces[place], blocks[pieces[place]]
+        is_alone = pieces[place - 1][-1:] in ("", "\n") and pieces[place + 1][:1] in ("", "\n", "\r")
+        space = "\n" if is_alone or "\n" in text else " "
+        pieces[place] = f"[{mark} {name} begins]{space}{text or '(the answer is empty)'}{space}[{mark} {name} ends]"
+    slots = {"prompt": "".join(pieces).rstrip(), "member": prompt.member, "words": prompt.words}
     return Message("system", template.system.replace("{{mark}}", mark)), Message("user", fill(template.user, slots))
 
 

@@ -8,7 +8,7 @@ from assay.core.checks import RECORD_CHECKS
 from assay.core.open_fields import grading_fields
 from assay.core.outcome import GradingFailure
 from assay.core.plan import PluginPlan
-from assay.grading import check_grader, five_point, mcq, pairwise, plugin_grader, reference, rubric, trajectory
+from assay.grading import check_grader, five_point, judge_prompt, mcq, pairwise, plugin_grader, reference, rubric, trajectory
 from assay.grading.assignment import NO_ATTACHMENTS, GradingAssignment, GradingMethod, GradingSettings, MethodKind, kind_of
 from assay.grading.policies import custom_policy_of, resolve_policy
 
@@ -23,6 +23,7 @@ GRADING_METHODS: dict[MethodKind, GradingMethod] = {
     "pairwise": pairwise.METHOD,
     "plugin": plugin_grader.METHOD,
     "checks": check_grader.METHOD,
+    "prompt": judge_prompt.METHOD,
 }
 
 
@@ -40,10 +41,12 @@ def assign(case: Case, settings: GradingSettings, *, attachments: Mapping[str, s
 
 def kind_in_run(case: Case, settings: GradingSettings) -> MethodKind | None:
     """Return the method for a case in a run: its own one, the run's custom grader, or checks where no judge decides."""
+    if settings.method is not None:
+        return settings.method
     if settings.grader is not None:
         return "plugin"
     kind = kind_with_rules(kind_of(case), settings.tool_calls)
-    if not check_grader.has_checks(case, settings.checks):
+    if not check_grader.has_checks(case, settings):
         return kind
     # A record with checks of its own and nothing that a judge could compare an answer with costs no call to a judge.
     is_checked_only = bool(case.metadata.get(RECORD_CHECKS)) and not settings.criteria and not has_basis(case)
@@ -69,6 +72,8 @@ def has_basis(case: Case) -> bool:
 
 def needs_judge(case: Case, settings: GradingSettings) -> bool:
     """Return whether the case may need a judge."""
+    if settings.graders:
+        return any(grader.judge for grader in settings.graders)
     return is_judged(kind_in_run(case, settings), grader=settings.grader)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from assay.core.case import Message
 from assay.core.errors import ThirdPartyCode, ThirdPartyError
 from assay.core.model_call import GraderRequest, ModelRequest, Reply
-from assay.core.outcome import GRADER_ERROR, Flow, Grade, GradingFailure, Judgement, Score, judgement_of
+from assay.core.outcome import GRADER_ERROR, Flow, Grade, GraderResult, GradingFailure, Judgement, Score, judgement_of
 from assay.grading.answer_text import suspicion_flags
 from assay.grading.assignment import MCQ_ANSWER, GradingAssignment, GradingMethod
 from assay.grading.candidate import candidate_ask
@@ -98,7 +98,28 @@ def _grade(assignment: GradingAssignment, answer: str, *, judgement: Judgement) 
         label="" if passed else judgement.label or "incorrect_answer",
         flags=(*judgement.flags, *suspicion_flags(answer)),
     )
-    return assignment.sign(grade)
+    signed = assignment.sign(grade)
+    # Further scores are metrics of the grader; of several graders the results are collected where they are driven.
+    return msgspec.structs.replace(signed, graders=(_result(assignment, signed),)) if judgement.scores else signed
+
+
+def _result(assignment: GradingAssignment, grade: Grade) -> GraderResult:
+    grader = assignment.settings.grader
+    assert grader is not None
+    return GraderResult(
+        name=grader.name.rpartition(":")[2],
+        kind="plugin",
+        is_primary=True,
+        status="graded",
+        passed=grade.passed,
+        score=grade.score,
+        raw_score=grade.raw_score,
+        scale=grade.scale,
+        scores=grade.scores,
+        justification=grade.justification,
+        label=grade.label,
+        evaluator=grade.evaluator,
+    )
 
 
 def _names(assignment: GradingAssignment) -> tuple[str, str]:

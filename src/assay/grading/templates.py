@@ -22,6 +22,8 @@ CONFIDENCE = "confidence/1"
 """Asks a judge for its confidence, when unsure votes call in more judges."""
 OPEN_FIELD = "open_field/1"
 """Shows a further field of a record."""
+JUDGE_PROMPT = "judge_prompt/1"
+"""Frame of a judge's prompt that the user wrote."""
 TEMPLATE_IDS = (
     "mcq_answer/1",
     "mcq_one/1",
@@ -40,6 +42,7 @@ TEMPLATE_IDS = (
     "judge_pairwise/1",
     "judge_pairwise/2",
     "judge_value/1",
+    JUDGE_PROMPT,
     ASK_AGAIN,
     CONFIDENCE,
     "criterion_overall/1",

@@ -9,6 +9,7 @@ from unicodedata import combining, normalize
 
 import msgspec
 
+from assay.core.graders import NOT_ASSESSED
 from assay.core.outcome import ANSWER_TRUNCATED, FailureLabel
 from assay.core.strict_json import parse_json
 from assay.grading.answer_text import after_thoughts, has_thought_tag, without_end_marks
@@ -27,18 +28,28 @@ _RANKS = frozenset({"first", "second", "tie"})
 """Values of the member that says which of two texts is better."""
 
 
-def states_another(text: str, name: str, *, value: object) -> bool:
-    """Return whether the text states another value for the member of this name, or one whose name ends like it."""
+def states_another(text: str, name: str, *, value: object, words: frozenset[str] = frozenset()) -> bool:
+    """Return whether the text states another value for the member of this name, or one whose name ends like it.
+
+    `words` are values that the member may have besides numbers and the usual words.
+    """
     # With a backslash in it, the name may be written in escapes.
     if name not in text.casefold() and "\\" not in text:
         return False
     wanted = _plain_value(str(value))
-    return any(found != wanted for view in _views(text) for found in _values(view, name, _words_like(wanted)))
+    known = _words_like(wanted) | words
+    return any(found != wanted for view in _views(text) for found in _values(view, name, known))
 
 
-def states_both(text: str, value: tuple[str, object], words: tuple[str, str]) -> bool:
-    """Return whether the text states this value for one member, and for another one words that begin with these."""
-    return any(_has_value(view, *value) and _has_words(view, *words) for view in _views(text))
+def states_both(text: str, value: tuple[str, object], words: tuple[str, str], *, is_free: bool = False) -> bool:
+    """Return whether the text states this value for one member, and for another one words that begin with these.
+
+    A free value is any words of the user: the text states it by having them anywhere.
+    """
+    return any(
+        (_squeezed(str(value[1])) in _squeezed(view) if is_free else _has_value(view, *value)) and _has_words(view, *words)
+        for view in _views(text)
+    )
 
 
 def unescape_json(text: str) -> str:
@@ -244,6 +255,15 @@ class ChoiceReplySchema(ReplySchema, frozen=True, kw_only=True, eq=False):
 
     words: tuple[tuple[str, float], ...]
     """Each word with its value on the scale."""
+    has_numbers: bool = False
+    """The words are numbers, and a judge may reply with a number instead of a text."""
+    unassessed: str = ""
+    """Word for an answer that cannot be assessed; empty where there is none."""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Return every permitted word."""
+        return (*(word for word, _ in self.words), *filter(None, (self.unassessed,)))
 
 
 @cache
@@ -284,7 +304,7 @@ def _object_schema(members: Mapping[str, object]) -> JsonSchema:
 
 def _value_schema(shape: ReplySchema) -> JsonSchema:
     if isinstance(shape, ChoiceReplySchema):
-        return {"type": "string", "enum": [word for word, _ in shape.words]}
+        return {"type": "string", "enum": list(shape.values)}
     return {"type": "integer", "enum": [0, 1]} if shape.is_digit else _SCHEMAS[shape.scale]
 
 
@@ -293,6 +313,8 @@ _SCHEMAS: dict[ScaleName, JsonSchema] = {
     "0-1": {"type": "number", "enum": [step / 10 for step in range(11)]},
     "0/1": {"type": "boolean"},
 }
+_REASONS = ("justification", "explanation")
+"""Other names of the member that explains, in replies to a prompt of the user."""
 VERDICTS = "verdicts"
 """Member of a reply about several criteria: a list with an object for each."""
 CONFIDENCE = "confidence"
@@ -326,6 +348,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Main failure, according to the judge."""
     confidence: float | None = None
     """Judge's confidence, 0..1; None when it gives none that can be read."""
+    is_unassessed: bool = False
+    """The judge says that the answer cannot be assessed; the value means nothing then."""
     flags: tuple[str, ...] = ()
 
 
@@ -339,7 +363,9 @@ def read_verdict(text: str, shape: ReplySchema, *, answer: str) -> Verdict | Unu
     if isinstance(verdict, Verdict) and _repeats(found.members, shape, answer=answer):
         return _REPEATED
     # "The score is 2" in front of an object with 5: one of them is not what the judge means.
-    if isinstance(verdict, Verdict) and states_another(found.around, shape.value, value=found.members[shape.value]):
+    if isinstance(verdict, Verdict) and states_another(
+        found.around, shape.value, value=found.members[shape.value], words=_choice_words(shape)
+    ):
         return UnusableReply(f'"{shape.value}" has another value outside the object')
     return verdict
 
@@ -371,8 +397,11 @@ def _numbered(items: object, count: int) -> list[dict[str, object]]:
 
 
 def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureLabel) -> Verdict | UnusableReply:
-    value = _scaled(found.get(shape.value), shape)
-    given = found.get(shape.reason)
+    is_custom = isinstance(shape, ChoiceReplySchema) and bool(shape.unassessed)
+    is_unassessed = is_custom and _folded(found.get(shape.value)) == NOT_ASSESSED
+    value = 0.0 if is_unassessed else _scaled(found.get(shape.value), shape)
+    # The user's own words around the format may call the reason otherwise.
+    given = next((found[name] for name in (shape.reason, *(_REASONS if is_custom else ())) if name in found), None)
     reason = given.strip() if isinstance(given, str) else ""
     if value is None:
         return UnusableReply(f'"{shape.value}" must be {shape.wanted}')
@@ -388,6 +417,7 @@ def _verdict(found: Mapping[str, object], shape: ReplySchema, *, label: FailureL
         reason=stored,
         label=label,
         confidence=_confidence(found.get(CONFIDENCE)),
+        is_unassessed=is_unassessed,
         flags=() if stored == reason else (REPLACED,),
     )
 
@@ -436,13 +466,16 @@ def _repeats(found: Mapping[str, object], shape: ReplySchema, *, answer: str) ->
     """Return whether the candidate's answer states both members, in any notation, spacing or order."""
     if shape.value not in answer.casefold() and "\\" not in answer:
         return False
-    return states_both(answer, (shape.value, found[shape.value]), (shape.reason, str(found[shape.reason])))
+    is_free = isinstance(shape, ChoiceReplySchema) and bool(shape.unassessed)
+    # A reply to a prompt of the user may call its reason otherwise.
+    name = next(name for name in (shape.reason, *_REASONS) if name in found)
+    return states_both(answer, (shape.value, found[shape.value]), (name, str(found[name])), is_free=is_free)
 
 
 def _scaled(value: object, shape: ReplySchema) -> float | None:
     """Return the value if it is on the scale; 4.0 is not an integer, "4" not a number, true not 1."""
     if isinstance(shape, ChoiceReplySchema):
-        return dict(shape.words).get(value) if isinstance(value, str) else None
+        return _chosen(value, shape)
     scale = shape.scale
     wants_boolean = scale == "0/1" and not shape.is_digit
     # In Python a boolean is an integer; a judge that replies true to a question for a number has misread it.
@@ -454,6 +487,29 @@ def _scaled(value: object, shape: ReplySchema) -> float | None:
         # As a decimal: rounding the binary value would send 0.35 down and 0.45 up.
         return float(Decimal(repr(value)).quantize(Decimal("0.1"), ROUND_HALF_UP)) if 0 <= value <= 1 else None
     return float(value) if value in ((0, 1) if shape.is_digit else (1, 2, 3, 4, 5)) else None
+
+
+def _chosen(value: object, shape: ChoiceReplySchema) -> float | None:
+    """Return the value of a word; of a scale of numbers also that of a number, rounded to the nearest word of tenths."""
+    words = dict(shape.words)
+    if isinstance(value, str):
+        # On a scale of the user, PASS is pass: the judge has words of the user before its eyes.
+        return {_folded(word): number for word, number in shape.words}.get(_folded(value)) if shape.unassessed else words.get(value)
+    if not shape.has_numbers or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    low, high = min(words.values()), max(words.values())
+    if not low <= value <= high:
+        return None
+    rounded = float(Decimal(repr(value)).quantize(Decimal("0.1"), ROUND_HALF_UP))
+    return rounded if rounded in words.values() else None
+
+
+def _folded(value: object) -> str:
+    return value.strip().casefold() if isinstance(value, str) else ""
+
+
+def _choice_words(shape: ReplySchema) -> frozenset[str]:
+    return frozenset(word.casefold() for word in shape.values) if isinstance(shape, ChoiceReplySchema) else frozenset()
 
 
 def _label(value: object) -> FailureLabel:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from assay.core.artifact_lines import CheckLine
+from assay.core.artifact_lines import CheckResultLine, GraderResultLine
 from assay.core.outcome import ANSWER_TRUNCATED, TRUNCATED
 from assay.core.tools import ToolCallResults
 from assay.metrics.tool_calls import ToolCallCounter
@@ -78,8 +78,10 @@ class RecordFacts(msgspec.Struct, frozen=True):
     """It is one of several answers to the record."""
     tool_calls: ToolCallResults | None = None
     """Where tool calls were compared."""
-    checks: tuple[CheckLine, ...] = ()
+    checks: tuple[CheckResultLine, ...] = ()
     """Results of its checks."""
+    graders: tuple[GraderResultLine, ...] = ()
+    """Results of several graders."""
 
 
 class ResultColumns:
@@ -92,10 +94,14 @@ class ResultColumns:
         self.row = array("I")
         self.passed = array("b")
         self.score = array("d")
+        self.word = array("i")
+        self.words: dict[str, int] = {}
+        """Scales of scores, and reasons why there is none."""
         self._codes: dict[str, int] = {}
 
-    def append(self, name: str, kind: str, *, row: int, passed: bool | None, score: float | None) -> None:
+    def append(self, name: str, kind: str, *, row: int, passed: bool | None, score: float | None, word: str = "") -> None:
         """Add one result of the record in a row."""
+        self.word.append(self.words.setdefault(word, len(self.words)))
         self.kinds.setdefault(name, kind)
         self.name.append(self._codes.setdefault(name, len(self._codes)))
         self.row.append(row)
@@ -147,6 +153,10 @@ class RecordColumns:
         self.sliced_calls: dict[tuple[str, Value], ToolCallCounter] = {}
         """Calls by slice and value."""
         self.checks = ResultColumns()
+        self.graders = ResultColumns()
+        self.grader_scores = ResultColumns()
+        """Single scores of plugins, by the names of the grader and of the score."""
+        self.primary_grader = ""
         self._waiting: list[RecordFacts] = []
 
     def __len__(self) -> int:
@@ -191,6 +201,19 @@ class RecordColumns:
                 self._join(name, values, row=number)
             for check in each.checks:
                 self.checks.append(check.name, check.type, row=number, passed=check.passed, score=check.score)
+            for grader in each.graders:
+                self._put_grader(grader, row=number)
+
+    def _put_grader(self, grader: GraderResultLine, *, row: int) -> None:
+        self.primary_grader = grader.name if grader.is_primary else self.primary_grader
+        # The reason of a missing score is a word: a code, or nothing for an answer that cannot be assessed.
+        word = (grader.scale or "") if grader.status == "graded" else f"{grader.status}:{grader.error_code or ''}"
+        self.graders.append(grader.name, grader.kind, row=row, passed=grader.passed, score=grader.score, word=word)
+        if grader.kind == "plugin" and grader.status == "graded":
+            for score in grader.scores:
+                # The NUL keeps the two names apart.
+                name = f"{grader.name}\0{score.criterion}"
+                self.grader_scores.append(name, grader.kind, row=row, passed=False, score=score.normalized)
 
     def _codes(self, name: str, words: Iterable[str]) -> list[int]:
         """Return a number for each word."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from assay.core.gate_text import TOLERANCE, meets_gate, tool_call_value
+from assay.core.gate_text import TOLERANCE, meets_gate, named_metrics, tool_call_value
 from assay.core.settings import Gates
 from assay.core.summary import GateCheck, GateResult, RecordMetrics
 
@@ -23,6 +23,10 @@ def check_gates(gates: Gates, summary: RecordMetrics, *, is_cancelled: bool = Fa
         _at_most("share of truncated answers", _truncated(summary), gates.max_truncated, why_undefined="no record was answered"),
         _at_least(
             "share of correct tool calls", tool_call_value(summary), gates.min_tool_calls, why_undefined="no call was expected"
+        ),
+        *(
+            _at_least(metric.words, metric.value.value, metric.limit, why_undefined="no record has a result of it")
+            for metric in named_metrics(gates, summary)
         ),
     )
     reasons = tuple(reason for reason in found if reason)
@@ -46,6 +50,9 @@ def _checks(gates: Gates, summary: RecordMetrics) -> Iterator[GateCheck]:
     ):
         if limit is not None:
             yield GateCheck(name=name, threshold=limit, value=value, met=meets_gate(value, limit, is_most=is_most))
+    for metric in named_metrics(gates, summary):
+        rate = metric.value.value
+        yield GateCheck(name=metric.gate, threshold=metric.limit, value=rate, met=meets_gate(rate, metric.limit, is_most=False))
 
 
 def _truncated(summary: RecordMetrics) -> float | None:

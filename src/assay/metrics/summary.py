@@ -5,17 +5,19 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import numpy as np
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
+from assay.core.graders import GraderKind
 from assay.core.runs import count_records
 from assay.core.summary import (
     AmountSummary,
     CheckSummary,
+    GraderSummary,
     Interval,
     LatencySummary,
     MeanBounds,
@@ -23,6 +25,7 @@ from assay.core.summary import (
     RecordMetrics,
     RunLatencies,
     ScoreCount,
+    ScoreSummary,
     SlicesSummary,
     SliceSummary,
     SliceValues,
@@ -132,6 +135,9 @@ class _RecordArrays:
         self.is_called = _as_array(columns.is_called, size)
         self.is_truncated = _as_array(columns.is_truncated, size)
         self.checks = _ResultArrays(columns.checks, size)
+        self.graders = _ResultArrays(columns.graders, size)
+        self.grader_scores = _ResultArrays(columns.grader_scores, size)
+        self.primary_grader = columns.primary_grader
 
     def metrics(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> RecordMetrics:
         """Compute all metrics of a set of records."""
@@ -189,6 +195,7 @@ class _RecordArrays:
             errors=self._words(rows, "error"),
             labels=self._words(rows, "label"),
             checks=self._checks(rows, seed=seed, resamples=resamples),
+            graders=self._graders(rows, seed=seed, resamples=resamples),
         )
 
     def _checks(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> dict[str, CheckSummary] | msgspec.UnsetType:
@@ -204,6 +211,46 @@ class _RecordArrays:
             )
             for result in self.checks.of(rows)
         }
+
+    def _graders(self, rows: Rows, *, seed: tuple[int, ...], resamples: int) -> dict[str, GraderSummary] | msgspec.UnsetType:
+        """Return the figures of each grader over some records; unset in a run without several graders."""
+        if not self.graders.kinds:
+            return msgspec.UNSET
+        scores: dict[str, dict[str, ScoreSummary]] = {}
+        for found in self.grader_scores.of(rows):
+            grader, _, name = found.name.partition("\0")
+            scores.setdefault(grader, {})[name] = ScoreSummary(
+                n=len(found.rows),
+                mean=_ratio(_sum(found.score), len(found.rows)),
+                interval=self._mean_interval(found.score, found.rows, seed=seed, resamples=resamples),
+                cluster_interval=self._cluster_interval(found.score, found.rows),
+            )
+        return {
+            result.name: self._grader(result, scores.get(result.name, {}), seed=seed, resamples=resamples)
+            for result in self.graders.of(rows)
+        }
+
+    def _grader(
+        self, result: "_Result", scores: dict[str, ScoreSummary], *, seed: tuple[int, ...], resamples: int
+    ) -> GraderSummary:
+        graded = {word: count for word, count in result.words.items() if ":" not in word}
+        errors = {word.partition(":")[2]: count for word, count in result.words.items() if word.startswith("error:")}
+        scale = _shared_scale(set(graded))
+        rates = self._rates(result, seed=seed, resamples=resamples)
+        mean = rates["score_mean"]
+        return GraderSummary(
+            kind=cast("GraderKind", result.kind),
+            is_primary=result.name == self.primary_grader,
+            n=len(result.rows),
+            n_not_assessed=sum(count for word, count in result.words.items() if word.startswith("not_assessed:")),
+            n_errors=sum(errors.values()),
+            errors=dict(sorted(errors.items())),
+            **rates,
+            scale=scale,
+            # The map between the scales is linear, so that the mean of one is that of the other.
+            raw_score_mean=None if scale is None or mean is None else on_scale(mean, scale),
+            scores=scores,
+        )
 
     def _rates(self, result: "_Result", *, seed: tuple[int, ...], resamples: int) -> dict[str, Any]:
         """Return pass rate and mean score of a check, with intervals."""
@@ -344,6 +391,8 @@ class _Result(NamedTuple):
     passed: NDArray[np.bool_]
     score: Floats
     n_unknown: int
+    words: dict[str, int]
+    """Number of results by their word: a scale, or the reason why there is no score."""
 
 
 class _ResultArrays:
@@ -358,15 +407,17 @@ class _ResultArrays:
         self._rows = np.frombuffer(columns.row, dtype=np.uint32)[order]
         self._passed = np.frombuffer(columns.passed, dtype=np.int8)[order]
         self._scores = np.frombuffer(columns.score, dtype=np.float64)[order]
+        self._words = np.frombuffer(columns.word, dtype=columns.word.typecode)[order]
+        self._vocabulary = tuple(columns.words)
 
     def of(self, rows: Rows) -> Iterator[_Result]:
         """Yield the results of each check over some records, in the order in which the run first has them."""
-        names, places, passed, scores = self._names, self._rows, self._passed, self._scores
+        names, places, passed, scores, words = self._names, self._rows, self._passed, self._scores, self._words
         if len(rows) < self._size:
             is_in = np.zeros(self._size, dtype=np.bool_)
             is_in[rows] = True
             kept = is_in[places]
-            names, places, passed, scores = names[kept], places[kept], passed[kept], scores[kept]
+            names, places, passed, scores, words = names[kept], places[kept], passed[kept], scores[kept], words[kept]
         ends = np.searchsorted(names, np.arange(len(self.kinds)), side="right").tolist()
         for (name, kind), start, end in zip(self.kinds.items(), [0, *ends], ends, strict=False):
             if start == end:
@@ -379,7 +430,12 @@ class _ResultArrays:
                 passed=passed[start:end][known] == 1,
                 score=scores[start:end][known],
                 n_unknown=int(end - start - known.sum()),
+                words=self._counted(words[start:end]),
             )
+
+    def _counted(self, words: NDArray[np.int32]) -> dict[str, int]:
+        counts = np.bincount(words, minlength=len(self._vocabulary)).tolist()
+        return {word: count for word, count in zip(self._vocabulary, counts, strict=True) if count}
 
 
 def _take_rows(column: Any, rows: Rows) -> Any:

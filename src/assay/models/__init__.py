@@ -45,7 +45,7 @@ async def open_models(
     async with AsyncExitStack() as stack:
         makers: dict[str, Maker] = {}
         models: dict[str, Model] = {}
-        for model in (*asked_models(plan), *filter(None, (plan.called_grader(),))):
+        for model in (*asked_models(plan), *plan.called_graders()):
             if model.provider not in makers:
                 provider = _provider_of(model, providers)
                 context = ProviderContext(provider=provider, environ=environ, keep_raw=plan.keep_raw, functions=functions)

@@ -15,13 +15,12 @@ import msgspec
 
 from assay.core.canonical import JsonObject
 from assay.core.errors import UsageProblem
+from assay.core.graders import NOT_ASSESSED
 from assay.core.model_call import ModelFailure, ModelRequest, Reply, Usage
 from assay.models.provider_protocol import Maker, ProviderContext
 from assay.models.requests import messages_sha256
 
-_BLOCK = re.compile(
-    r"^\[(?P<mark>\w+) (?P<name>\w+) begins\]\n(?P<text>.*?)\n\[(?P=mark) (?P=name) ends\]$", re.DOTALL | re.MULTILINE
-)
+_BLOCK = re.compile(r"\[(?P<mark>\w+) (?P<name>[\w.]+) begins\]\s(?P<text>.*?)\s\[(?P=mark) (?P=name) ends\]", re.DOTALL)
 _WORD = re.compile(r"\w{5,}|\d{2,}")
 _EMPTY = "(the answer is empty)"
 _STEPS = (0.15, 0.35, 0.6, 0.8)
@@ -78,6 +77,8 @@ def _value(member: Mapping[str, object], five: int) -> Any:
             return 0.9
         case "number", _:
             return round((five - 1) / 4, 1)
+        case _, [*words] if NOT_ASSESSED in words:
+            return _scale_word([str(word) for word in words], five)
         case _, [_, *_]:
             return ""
         case _:
@@ -276,11 +277,19 @@ def _scripted(member: Mapping[str, Any], five: int, reason: str) -> Any:
             return round((five - 1) / 4, 1)
         case "string" if "enum" in member:
             # The better of two answers: with the same score for both, neither.
-            return "tie"
+            return "tie" if "tie" in member["enum"] else _scale_word(member["enum"], five)
         case "object":
             return {name: _scripted(inner, five, reason) for name, inner in member.get("properties", {}).items()}
         case _:
             return reason
+
+
+def _scale_word(enum: Sequence[str], five: int) -> str:
+    """Return the word of a user's scale for a score from 1 to 5: its number, or a category, of which the first is the best."""
+    words = [word for word in enum if word != NOT_ASSESSED]
+    numbers = (str(five), f"{(five - 1) / 4:.1f}", f"{round((five - 1) / 4, 1):.1f}")
+    found = next((number for number in numbers if number in words), None)
+    return found or words[0 if five >= _MET else -1]
 
 
 def _slow(milliseconds: str) -> Script:

@@ -74,6 +74,7 @@ def comparison_sections(found: api.RunComparison, *, is_verbose: bool = False, c
     sections = [
         Section(title="The two runs", facts=tuple(side_facts(found))),
         Section(title="Difference", tables=(difference_table(found),)) if found.n else None,
+        Section(title="Checks and graders", tables=(named_table(found),)) if found.checks or found.graders else None,
         # A terminal has no room for the score and raw p of each slice; pages and Markdown take the whole table.
         Section(title="Slices", tables=(slices.only("slice", "value", "n", "pass rate", "p (Holm)"),)) if slices.rows else None,
         Section(title="Flips", tables=(_flip_lines(found, is_verbose=is_verbose, note=note),)) if found.flips else None,
@@ -254,6 +255,37 @@ def _difference(
         Cell(text, says, bar=whisker(found.value, ends_of(found.interval), domain=(-span, span))),
         Cell(p_text(p)),
     )
+
+
+def named_table(found: api.RunComparison) -> Table:
+    """Return a row for each check and grader that both runs have, with the difference of its pass rates."""
+    rows = tuple(
+        (
+            Cell(kind),
+            Cell(one.name),
+            Cell(f"{one.n:,}"),
+            Cell(rate(one.before)),
+            Cell(rate(one.after)),
+            Cell(
+                change_text(one.passes, before=one.before, after=one.after, is_rate=True),
+                one.passes.reason or "",
+                bar=whisker(one.passes.value, ends_of(one.passes.interval), domain=(-1.0, 1.0)),
+            ),
+            Cell(p_text(one.p_adjusted)),
+        )
+        for kind, differences in (("check", found.checks), ("grader", found.graders))
+        for one in differences
+    )
+    columns = (
+        Column(""),
+        Column("name", is_name=True, limit=SLICE_LIMIT),
+        Column("n", "Compared records of which both runs have a result of it.", is_number=True),
+        Column("before", "Pass rate over these records.", is_number=True),
+        Column("after", "Pass rate over these records.", is_number=True),
+        Column("difference", "After minus before in percentage points (pp), with its 95 % interval.", is_number=True),
+        Column("p (Holm)", "Corrected for the number of checks and graders (Holm).", is_number=True),
+    )
+    return Table(title="Checks and graders", columns=columns, rows=rows)
 
 
 def key_metrics(found: api.RunComparison) -> Iterator[KeyMetric]:

@@ -14,6 +14,7 @@ from assay.core.artifact_lines import FailureLine, PredictionLine
 from assay.core.gate_text import GateText, MissedGate, gate_texts, missed_gates
 from assay.core.plan import Plan
 from assay.core.run_result import RunResult
+from assay.core.settings import gate_limits
 from assay.presentation.run_report import RunReport
 from assay.presentation.sections import Badge, DecisionView, Fact
 from assay.presentation.words import (
@@ -152,7 +153,7 @@ def default_gates_text(plan: Plan) -> str:
     if not defaults:
         return ""
     # Where every set gate is a default, the contract alone says it; otherwise each default has to be named.
-    is_all = {name for name, limit in msgspec.structs.asdict(plan.gates).items() if limit is not None} == set(defaults)
+    is_all = set(gate_limits(plan.gates)) == set(defaults)
     names = "" if is_all else ", ".join(name for gate, name in _NAMES.items() if gate in defaults) + ": "
     return f" · {names}defaults of {plan.datasets[0].contract}"
 

@@ -16,6 +16,7 @@ from assay.core.number_text import rate_text, score_text
 from assay.core.open_fields import grading_fields, question_fields
 from assay.core.outcome import PanelDecision, Score
 from assay.core.tools import MadeCall, ToolCallResults
+from assay.presentation.graders import BY_CHECKS, record_check_table, record_grader_table
 from assay.presentation.run import result_cell, score_of
 from assay.presentation.sections import (
     MAX_TEXT,
@@ -203,6 +204,8 @@ class RecordReport(msgspec.Struct, frozen=True, kw_only=True):
     """Reason for no grade."""
     reasons: TextBlock | None = None
     criteria: tuple[CriterionView, ...] = ()
+    checks: Table | None = None
+    graders: Table | None = None
     is_judged: bool = False
     calls: Table | None = None
     """Expected tool calls next to those that were made."""
@@ -235,7 +238,10 @@ def record_report(found: RecordDetails | InvalidRecord, issues: Sequence[RecordI
         answer=None if line.model_response is None else TextBlock(title="Answer", text=line.model_response),
         problem=_problem(line),
         reasons=_reasons(line),
-        criteria=tuple(_criteria(asked, line, attempts)),
+        # Scores of checks are in the table of checks.
+        criteria=() if line.evaluator == BY_CHECKS else tuple(_criteria(asked, line, attempts)),
+        checks=record_check_table(line),
+        graders=record_grader_table(line),
         is_judged=any(score.judge for score in line.evaluator_scores),
         calls=None if line.tool_calls is msgspec.UNSET else call_table(line.tool_calls),
         attempts=tuple(map(_attempt_view, attempts)),
@@ -406,7 +412,7 @@ def _problem(line: PredictionLine) -> TextBlock | None:
 
 def _reasons(line: PredictionLine) -> TextBlock | None:
     """Return why the grade is as it is, where no vote says so."""
-    is_said = any(score.justification for score in line.evaluator_scores)
+    is_said = any(score.justification for score in line.evaluator_scores) or line.evaluator == BY_CHECKS
     return None if is_said or not line.justification else TextBlock(title="Why", text=line.justification)
 
 
@@ -557,9 +563,13 @@ def record_sections(record: RecordDetails | InvalidRecord, *, is_verbose: bool) 
         error = TextBlock(title="error", text=error_text(failure.code, failure.message))
         return [Section(heading=(name, result_cell(failure))), Section(texts=(error,))]
     line, scores, attempts = record.prediction, record.prediction.evaluator_scores, record.attempts
+    limit = 0 if is_verbose else MAX_TEXT
+    # Scores of checks are in the table of checks.
+    is_checked = line.evaluator == BY_CHECKS
     tables = [
-        *([call_table(line.tool_calls, limit=0 if is_verbose else MAX_TEXT)] if line.tool_calls is not msgspec.UNSET else []),
-        *([_score_table(scores, limit=0 if is_verbose else MAX_TEXT)] if scores else []),
+        *filter(None, (record_check_table(line, limit=limit), record_grader_table(line, limit=limit))),
+        *([call_table(line.tool_calls, limit=limit)] if line.tool_calls is not msgspec.UNSET else []),
+        *([_score_table(scores, limit=limit)] if scores and not is_checked else []),
         *([] if record.samples is msgspec.UNSET else [_sample_table(record.samples)]),
         _attempt_table(attempts),
     ]
@@ -620,6 +630,9 @@ def _profile_score(found: PredictionLine) -> str:
 
 def _further_reasons(found: PredictionLine) -> str:
     """Return the lines of the justification that the table of scores does not show."""
+    # What checks say is in their table.
+    if found.evaluator == BY_CHECKS:
+        return ""
     shown_lines = {line for score in found.evaluator_scores for line in score.justification.split("\n")} - {""}
     lines = (found.justification or "").split("\n")
     # The record's justification joins those of its votes, each behind the name of its criterion, which is why

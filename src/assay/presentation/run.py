@@ -32,6 +32,7 @@ from assay.core.summary import (
 )
 from assay.presentation import words
 from assay.presentation.decisions import decision_facts, decisions
+from assay.presentation.graders import grader_sections
 from assay.presentation.run_report import FailureGroup, RunReport, WorstRecord
 from assay.presentation.sections import (
     NO_LINKS,
@@ -112,6 +113,7 @@ def run_sections(view: RunReport, *, is_verbose: bool = False, commands: Sequenc
         case_section(view, is_verbose=is_verbose) if view.cases else None,
         *rankings,
         Section(title="Results", facts=tuple(result_facts(view))),
+        *grader_sections([view]),
         Section(title="Judges", tables=(judge_table(summary.judges),))
         if summary is not None and isinstance(summary.judges, tuple)
         else None,
@@ -146,6 +148,7 @@ def candidate_sections(
         subject_section(views[0], has_candidate=False),
         records or (Section(title="Records", tables=(case_table(views),)) if any(view.cases for view in views) else None),
         Section(title="Candidates", tables=(candidate_table(views, waiting=waiting).only(*titles),)),
+        *grader_sections(views),
         slice_section(views, is_verbose=is_verbose),
         *(section for view in views for section in _candidate_sections(view, is_verbose=is_verbose)),
         Section(facts=command_facts(commands)) if commands else None,

@@ -206,6 +206,9 @@ def _what_cost_points(prediction: PredictionLine) -> str:
     # about its decision.
     if len(scores) < 2 or len(judges) > 1 or prediction.status != "evaluated":
         return ""
+    # An answer that a judge passed and checks did not is explained by its checks, as one that checks alone grade.
+    if any(check.passed is False for check in prediction.checks or ()):
+        return ""
     if prediction.justification and not any(score.justification for score in scores):
         return ""
     lost = [(_lost(score), score) for score in scores]

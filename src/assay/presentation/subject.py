@@ -11,8 +11,10 @@ import msgspec
 
 from assay import api
 from assay.core.artifact_lines import AttemptLine
+from assay.core.checks import PassRule, PassShare
 from assay.core.contract import file_stem
 from assay.core.gate_text import gate_texts
+from assay.core.graders import CategoryScale, GraderPlan
 from assay.core.manifest import BatchEntry, LimitOrigin, Manifest
 from assay.core.model_call import OMITTED, Adjustment
 from assay.core.open_fields import Audience, add_counts
@@ -31,6 +33,7 @@ from assay.presentation.words import (
     estimate_text,
     first_datasets,
     plugin_words,
+    rate,
 )
 
 Words = tuple[str, tuple[str, ...]]
@@ -146,10 +149,35 @@ def sent_fields(plan: Plan) -> Iterator[Words]:
 
 
 def graders(plan: Plan) -> Iterator[Words]:
-    """Yield who graded: judges, and code of one's own."""
+    """Yield who graded: checks, several graders, judges, and code of one's own."""
+    if plan.checks:
+        yield "checks", (", ".join(check.title for check in plan.checks), _pass_words(plan.pass_rule))
+    for grader in plan.graders:
+        yield "grader", _grader_words(grader)
     for judge in plan.judges:
         yield "judge", model_words(judge)
     yield from own_code(plan)
+
+
+def _grader_words(grader: GraderPlan) -> tuple[str, ...]:
+    """Return `form · primary · checks equals, short · all must pass`."""
+    head = (grader.name, *(("primary",) if grader.is_primary else ()))
+    if grader.kind == "checks":
+        return (*head, f"checks {', '.join(check.title for check in grader.checks)}", _pass_words(grader.pass_rule))
+    if grader.kind == "plugin":
+        return (*head, f"plugin {grader.plugin}")
+    if grader.prompt is None:
+        return (*head, f"judge {grader.judge}")
+    scale = (
+        "categories " + ", ".join(grader.scale.categories) if isinstance(grader.scale, CategoryScale) else f"scale {grader.scale}"
+    )
+    return (*head, f"judge {grader.judge}", f"prompt {grader.prompt.id}", scale)
+
+
+def _pass_words(rule: PassRule) -> str:
+    if isinstance(rule, PassShare):
+        return f"{rate(rule.at_least)} of the weights must pass"
+    return "all must pass" if rule == "all" else "one must pass"
 
 
 def own_code(plan: Plan) -> Iterator[Words]:
@@ -169,7 +197,7 @@ def grading_word(plan: Plan) -> str:
 
 def stage_word(attempt: AttemptLine) -> str:
     """Return who was called: `candidate`, `judge`, or `grader` for code of one's own."""
-    return GRADER_CALL if attempt.call_id == GRADER_CALL else attempt.stage
+    return GRADER_CALL if attempt.call_id.partition(":")[0] == GRADER_CALL else attempt.stage
 
 
 def candidate_words(plan: Plan) -> tuple[str, ...]:
@@ -307,7 +335,7 @@ def _subjects(planned: api.PlannedRuns) -> Iterator[tuple[str, str]]:
         yield label, " · ".join(words)
     for label, words in sent_fields(first):
         yield label, " · ".join(words)
-    if len(first.judges) > 1:
+    if first.has_panel:
         yield "panel", _panel(first)
 
 

@@ -59,8 +59,8 @@ def test_every_wrong_check_of_every_record_is_reported_with_its_line(tmp_path: P
     texts = [problem.replace(str(path), "caps.jsonl") for problem in found]
     assert [text.partition(" is ")[0].partition(" must ")[0] for text in texts if text.startswith("caps.jsonl")] == [
         "caps.jsonl:1: record 'a': metadata.checks[0].type",
-        "caps.jsonl:1: record 'a': the pattern cannot be used: missing ): ( (patterns are in the syntax of RE2, which has neither "
-        "look-around nor back-references)",
+        "caps.jsonl:1: record 'a': metadata.checks[1].value: the pattern cannot be used: missing ): ( (patterns are in the syntax "
+        "of RE2, which has neither look-around nor back-references)",
         "caps.jsonl:3: record 'c': metadata.checks[0].max",
         "caps.jsonl:3: record 'c': metadata.checks[0].unit",
         "caps.jsonl:4: record 'd': metadata.checks",

@@ -97,6 +97,17 @@ def test_upload_that_is_named_like_a_file_of_the_server_stays_an_upload(service:
     assert {error["index"] for error in errors} == {1}
 
 
+@pytest.mark.parametrize(("header", "query"), [("Question,Answer", ""), ("x,y", "&prompt=x&reference=y")])
+def test_table_is_taken_with_the_columns_that_parameters_name(service: Serving, header: str, query: str) -> None:
+    body = f"{header}\nWhy?,Because\n,no question\n".encode()
+    answer = service.ask(
+        "POST", f"/v1/runs?model=scripted/echo&judge=scripted/judge-any{query}", body, {"Content-Type": "text/csv"}
+    )
+    assert answer.status == 202, answer.body
+    assert answer.json["summary"] == {"total_records": 2, "accepted_records": 1, "rejected_records": 1}
+    assert ["row 3, column" in error["message"] for error in answer.json["record_errors"]] == [True]
+
+
 def test_golden_dataset_with_an_invalid_case_is_refused_as_a_whole(service: Serving) -> None:
     document = json.loads(example_dataset("golden_v1"))
     document["cases"][1]["rubric"] = "short"

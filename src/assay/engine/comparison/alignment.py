@@ -1,6 +1,7 @@
 """Alignment of two finished runs: their common records, and those that passed in only one of them."""
 
 from collections.abc import Iterator, Sequence
+from sys import intern
 from typing import Literal
 
 import msgspec
@@ -11,6 +12,17 @@ from assay.store.published_run import PublishedRun
 
 Key = tuple[str, str, int, int]
 """Dataset, record id, sample, and the number of earlier records with the same three."""
+
+
+class NamedResult(msgspec.Struct, frozen=True):
+    """Result of a check, or of one of several graders."""
+
+    name: str
+    passed: bool | None = None
+
+    def __post_init__(self) -> None:
+        # The same names stand in every line, and 50,000 lines are in memory.
+        msgspec.structs.force_setattr(self, "name", intern(self.name))
 
 
 class PredictionSummary(msgspec.Struct, frozen=True):
@@ -26,6 +38,8 @@ class PredictionSummary(msgspec.Struct, frozen=True):
     scale: str | None = None
     passed: bool | None = None
     profile_score: float | None = None
+    checks: tuple[NamedResult, ...] = ()
+    graders: tuple[NamedResult, ...] = ()
 
     @property
     def is_scored(self) -> bool:

@@ -233,6 +233,9 @@ def decide_gate(plan: Plan, summary: RecordMetrics, demand: GateSpec, *, compari
 def _demanded(planned: Gates, given: Gates | None) -> Gates:
     """Replace the plan's thresholds by those that are given; the others stay."""
     members = {} if given is None else {name: limit for name, limit in msgspec.structs.asdict(given).items() if limit is not None}
+    for name in ("checks", "graders"):
+        # By name, so that a threshold of one check leaves those of the others.
+        members[name] = {**getattr(planned, name), **members.get(name, {})}
     return msgspec.structs.replace(planned, **members)
 
 

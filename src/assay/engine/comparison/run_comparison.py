@@ -1,6 +1,7 @@
 """Two finished runs compared: the paired difference with its interval, tests that hold what they promise, flips, slices."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -75,6 +76,20 @@ class SliceDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The same after Holm's correction for the number of slices tested."""
 
 
+class NamedDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """The difference of the pass rates of one check, or of one of several graders."""
+
+    name: str
+    n: int
+    """Compared records of which both runs have a result of it."""
+    before: float | None
+    after: float | None
+    passes: Estimate
+    p_value: float | None
+    p_adjusted: float | None
+    """After Holm's correction for the number of checks and graders."""
+
+
 class ExcludedRecords(msgspec.Struct, frozen=True, kw_only=True):
     """Records that were not compared: how many, and the first ids."""
 
@@ -110,6 +125,10 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     required_records: int | None
     """Records, or clusters, that would show the difference seen here, if it is the true one, in 4 of 5 such comparisons."""
     slices: tuple[SliceDifference, ...]
+    checks: tuple[NamedDifference, ...] = ()
+    """Checks that both runs have, by name."""
+    graders: tuple[NamedDifference, ...] = ()
+    """Graders that both runs have, where they have several."""
     flips: tuple[Flip, ...]
     """The losses first, each group by how much the score changed."""
     n_flips: int
@@ -214,6 +233,7 @@ def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
     # The scale tells whether raw scores are comparable.
     places = find_flips(alignment.pairs, is_scaled=ruler.name == "1-5")
     setting_notes = _setting_notes(*plans)
+    named = _named_differences(alignment.pairs, paired.clusters)
     comparison = RunComparison(
         # Over the compared records alone; each run's own report has its figures over all.
         before=_side(plans[0], alignment, paired.passed_before, scores=paired.before, only=alignment.missing),
@@ -233,6 +253,8 @@ def measure(before: PublishedRun, after: PublishedRun, choices: ComparisonOption
         detectable_effect=detectable_effect(flips),
         required_records=required_records(flips),
         slices=_slices(groups, paired),
+        checks=tuple(one for kind, one in named if kind == "checks"),
+        graders=tuple(one for kind, one in named if kind == "graders"),
         # Loaded by the caller, as many as it shows.
         flips=(),
         n_flips=len(places),
@@ -387,6 +409,40 @@ def _slices(groups: _Groups, paired: _PairedColumns) -> tuple[SliceDifference, .
     # Over all slices together: each value is one more chance to find something.
     adjusted = holm([entry.p_value for entry in found])
     return tuple(msgspec.structs.replace(entry, p_adjusted=p) for entry, p in zip(found, adjusted, strict=True))
+
+
+def _named_differences(
+    pairs: Sequence[RecordPair], clusters: Clusters | None
+) -> list[tuple[Literal["checks", "graders"], NamedDifference]]:
+    """Return the differences of the checks and graders that both runs have, with p values corrected for their number."""
+    found: list[tuple[Literal["checks", "graders"], NamedDifference]] = []
+    kinds: tuple[Literal["checks", "graders"], ...] = ("checks", "graders")
+    for kind in kinds:
+        rows: dict[str, list[tuple[int, bool, bool]]] = {}
+        for row, pair in enumerate(pairs):
+            before = {one.name: one.passed for one in getattr(pair.before.prediction, kind)}
+            for one in getattr(pair.after.prediction, kind):
+                was = before.get(one.name)
+                if was is not None and one.passed is not None:
+                    rows.setdefault(one.name, []).append((row, was, one.passed))
+        found += [(kind, _named(name, results, clusters)) for name, results in rows.items()]
+    adjusted = holm([one.p_value for _, one in found])
+    return [(kind, msgspec.structs.replace(one, p_adjusted=p)) for (kind, one), p in zip(found, adjusted, strict=True)]
+
+
+def _named(name: str, results: Sequence[tuple[int, bool, bool]], clusters: Clusters | None) -> NamedDifference:
+    rows, before, after = (np.array(column) for column in zip(*results, strict=True))
+    first, second = before.astype(np.float64), after.astype(np.float64)
+    own = None if clusters is None else clusters[rows]
+    return NamedDifference(
+        name=name,
+        n=len(rows),
+        before=float(first.mean()),
+        after=float(second.mean()),
+        passes=paired_difference(first, second, clusters=own),
+        p_value=difference_p_value(first, second, clusters=own),
+        p_adjusted=None,
+    )
 
 
 def _slice(name: str, value: str | None, part: _PairedColumns) -> SliceDifference:

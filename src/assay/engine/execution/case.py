@@ -40,7 +40,7 @@ from assay.engine.execution.record_events import FinishedCase
 from assay.engine.execution.run_context import Route, RunContext
 from assay.engine.records.parameters import exchange_adjustments
 from assay.engine.records.run_counters import UNTIMED
-from assay.grading import has_checks, needs_judge, start
+from assay.grading import is_checked, needs_judge, start
 from assay.grading.plugin_grader import CALL_ID as GRADER_CALL_ID
 from assay.store.cache import NOT_CACHED, ReplyCache
 from assay.store.ledger import Claim, ClaimLost, CommitEntry, OpenRecord
@@ -139,7 +139,7 @@ class _CaseRunner:
         self._claim = claim
         self._context = context
         self._case = read_case(opened.case)
-        self._is_checked = has_checks(self._case, context.settings.checks)
+        self._is_checked = is_checked(self._case, context.settings)
         self._replies: dict[str, Reply] = {}
         self._latencies: dict[str, float] = {}
         self._costs: dict[str, float | None] = {}
@@ -192,6 +192,8 @@ class _CaseRunner:
                 label=failure.label,
                 answer=self._answer(),
                 scores=failure.scores,
+                checks=failure.checks,
+                graders=failure.graders,
             )
         except CallFailed as problem:
             return self._failed_outcome(problem)
@@ -211,7 +213,7 @@ class _CaseRunner:
     def needs_no_calls(self) -> bool:
         """True when a supplied answer suffices: no judge, no grader and no attachment is involved."""
         case, settings = self._case, self._context.settings
-        return not case.attachments and not needs_judge(case, settings) and settings.grader is None
+        return not case.attachments and not needs_judge(case, settings) and not settings.has_plugin
 
     async def _attachments(self) -> Mapping[str, str]:
         if not self._case.attachments:
@@ -225,7 +227,7 @@ class _CaseRunner:
         attempt = problem.attempt
         label = _LABELS.get(attempt.error_code, "other")
         message = attempt.error_message
-        if attempt.stage == "judge" and attempt.call_id != GRADER_CALL_ID:
+        if attempt.stage == "judge" and attempt.call_id.partition(":")[0] != GRADER_CALL_ID:
             words = failure_words(attempt.error_code, message, attempts=self._attempt_counts[attempt.call_id])
             message = f"judge {attempt.model}: {words}"
         return FailedOutcome(code=attempt.error_code, message=message, stage=attempt.stage, label=label, answer=self._answer())

@@ -360,7 +360,7 @@ def _build_run_context(
         settings=settings_of(plan),
         routes={
             model.name: _route(plan, model, models[model.name], scheduler=scheduler, environment=environment)
-            for model in (*asked_models(plan), *filter(None, (plan.called_grader(),)))
+            for model in (*asked_models(plan), *plan.called_graders())
             if model.name in models
         },
         ledger_writer=ledger_writer,
@@ -404,7 +404,7 @@ def _route(plan: Plan, model: ModelPlan, opened: Model, *, scheduler: CallSchedu
         model=opened,
         queue=scheduler.new_queue(model.provider, "candidate" if model is plan.candidate else "judge"),
         address=request_addressing(provider, model, environ=environment.environ),
-        cost=_cost(provider, model, environment) if model != plan.called_grader() else _free,
+        cost=_cost(provider, model, environment) if model not in plan.called_graders() else _free,
         is_cacheable=PROVIDERS[provider.kind].is_kept,
         is_repeatable=PROVIDERS[provider.kind].is_repeatable,
         trial=None if negotiator_of(opened) is None else ParameterTrial(),

@@ -7,7 +7,15 @@ from typing import Any, cast
 
 import msgspec
 
-from assay.core.artifact_lines import AttemptLine, CheckLine, FailureLine, PredictionLine, Slices, ValidationLine
+from assay.core.artifact_lines import (
+    AttemptLine,
+    CheckResultLine,
+    FailureLine,
+    GraderResultLine,
+    PredictionLine,
+    Slices,
+    ValidationLine,
+)
 from assay.core.case import Case, sample_of
 from assay.core.checks import CheckResult
 from assay.core.model_call import Usage, is_candidate_call
@@ -17,6 +25,7 @@ from assay.core.outcome import (
     FailedOutcome,
     Grade,
     GradedOutcome,
+    GraderResult,
     InvalidOutcome,
     Outcome,
     PanelDecision,
@@ -185,10 +194,11 @@ class RecordArtifacts:
             template=(by and by.template) or None,
             sample=self.sample,
             policy_sha256=self._plan.policy_hashes.get(by.policy, msgspec.UNSET) if by else msgspec.UNSET,
-            panel=self._decisions(grade.panel if grade else ()) if len(self._plan.judges) > 1 else msgspec.UNSET,
-            judge_costs=self._judge_costs() if len(self._plan.judges) > 1 else msgspec.UNSET,
+            panel=self._decisions(grade.panel if grade else ()) if self._plan.plan.has_panel else msgspec.UNSET,
+            judge_costs=self._judge_costs() if self._plan.plan.has_panel else msgspec.UNSET,
             tool_calls=self._tool_calls(grade.tool_calls) if grade and grade.tool_calls else msgspec.UNSET,
-            checks=self._checks(grade.checks) if grade and grade.checks else msgspec.UNSET,
+            checks=self._checks(_checks(self._outcome)) or msgspec.UNSET,
+            graders=tuple(map(self._grader, _graders(self._outcome))) or msgspec.UNSET,
         )
         # Redacted at the end and in place: most records have nothing to redact and skip it.
         if not self._is_clean:
@@ -257,9 +267,9 @@ class RecordArtifacts:
             for decision in decisions
         )
 
-    def _checks(self, results: tuple[CheckResult, ...]) -> tuple[CheckLine, ...]:
+    def _checks(self, results: tuple[CheckResult, ...]) -> tuple[CheckResultLine, ...]:
         return tuple(
-            CheckLine(
+            CheckResultLine(
                 name=self._plan.redactor.term(result.name),
                 type=result.type,
                 passed=result.passed,
@@ -267,6 +277,28 @@ class RecordArtifacts:
                 reason=self._text(result.reason),
             )
             for result in results
+        )
+
+    def _grader(self, result: GraderResult) -> GraderResultLine:
+        is_graded = result.status == "graded"
+        return GraderResultLine(
+            name=self._plan.redactor.term(result.name),
+            kind=result.kind,
+            is_primary=result.is_primary,
+            status=result.status,
+            passed=result.passed,
+            score=result.score,
+            raw_score=result.raw_score,
+            scale=result.scale or None,
+            # Those of the primary grader stand in the prediction itself.
+            scores=() if result.is_primary and result.kind != "plugin" else self._scores(result.scores),
+            justification=self._text(result.justification) if is_graded else None,
+            label=result.label if is_graded and not result.passed else None,
+            evaluator=result.evaluator or None,
+            template=result.template or None,
+            template_sha256=result.template_sha256 or None,
+            error_code=result.error_code or None,
+            error_message=self._text(result.error_message) if result.error_message else None,
         )
 
     def _scores(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
@@ -486,6 +518,7 @@ def facts_of(line: PredictionLine, slices: Mapping[str, tuple[str, ...]], cluste
         is_repeated=line.sample is not msgspec.UNSET,
         tool_calls=None if line.tool_calls is msgspec.UNSET else line.tool_calls,
         checks=() if line.checks is msgspec.UNSET else line.checks,
+        graders=() if line.graders is msgspec.UNSET else line.graders,
     )
 
 
@@ -513,14 +546,32 @@ def texts_of(finished: FinishedRecord) -> list[str]:
             texts += (score.criterion, score.justification)
         if grade.tool_calls is not None:
             texts += (text for call in grade.tool_calls.expected for text in _texts_in((call.name, call.arguments)))
-        for result in grade.checks:
-            texts += (result.name, result.reason)
     elif finished.outcome is not None:
         texts.append(finished.outcome.message)
         # A failed record may have votes of judges that did answer.
         for score in _votes(finished.outcome):
             texts += (score.criterion, score.justification)
+    for result in _checks(finished.outcome):
+        texts += (result.name, result.reason)
+    for grader in _graders(finished.outcome):
+        texts += (grader.name, grader.justification, grader.error_message)
+        for score in grader.scores:
+            texts += (score.criterion, score.justification)
     return texts
+
+
+def _checks(outcome: Outcome | None) -> tuple[CheckResult, ...]:
+    """Return the results of checks, also of an answer that got no grade."""
+    if isinstance(outcome, GradedOutcome):
+        return outcome.grade.checks
+    return outcome.checks if isinstance(outcome, FailedOutcome) else ()
+
+
+def _graders(outcome: Outcome | None) -> tuple[GraderResult, ...]:
+    """Return the results of several graders, also of an answer that got no grade."""
+    if isinstance(outcome, GradedOutcome):
+        return outcome.grade.graders
+    return outcome.graders if isinstance(outcome, FailedOutcome) else ()
 
 
 def _texts_in(value: object) -> Iterator[str]:

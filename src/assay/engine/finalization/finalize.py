@@ -12,6 +12,7 @@ from assay.core.canonical import JsonObject, pretty_json
 from assay.core.case import Case
 from assay.core.contract import CONTRACTS, INPUT
 from assay.core.errors import StoreUnavailable
+from assay.core.graders import JudgePrompt
 from assay.core.manifest import BatchEntry, IgnoredFields, Manifest, PastFailure, StateEntry, UnsentFields
 from assay.core.plan import DatasetPlan, Plan
 from assay.core.runs import TERMINAL, State, count_records
@@ -381,7 +382,7 @@ class _Artifacts:
             not_sent=_not_sent(shown.datasets),
             evaluator_version=_evaluator(plan),
             policies={**policies(), **shown.policy_hashes},
-            templates=dict(templates()),
+            templates={**templates(), **{prompt.id: prompt.sha256 for prompt in _prompts(plan)}},
             profile=None if self._profiler is None else self._profiler.profile.named(),
             # Set by `rescore` alone.
             rescored_from=None,
@@ -398,6 +399,11 @@ class _Artifacts:
             # What a difference between two finalizations of one ledger could come from.
             environment={"python": platform.python_version(), "platform": platform.system()},
         )
+
+
+def _prompts(plan: Plan) -> Iterator[JudgePrompt]:
+    """Prompts of judges that the user wrote."""
+    return (grader.prompt for grader in plan.graders if grader.prompt is not None)
 
 
 def _evaluator(plan: Plan) -> str:

@@ -1,7 +1,6 @@
 """Sources of probe items: a dataset of any contract, or the answers of a finished run."""
 
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,15 +12,15 @@ from assay.core.errors import RunNotFound, UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.core.model_call import Reply
 from assay.core.outcome import Grade, GradedOutcome
-from assay.core.plan import ModelPlan, Plan, plan_sha256
+from assay.core.plan import ModelPlan, Plan
 from assay.core.provider import PROVIDERS
 from assay.core.runs import RUNS_DIR
 from assay.core.settings import GradingRules, ModelEntry
 from assay.core.text import iso
 from assay.core.version import __version__
-from assay.engine.execution.run import evaluate
 from assay.engine.execution.run_context import RunEnvironment
 from assay.engine.judge_quality.probes import Items, Judgments, ProbeItem, Trial, overall, run_probes, shipped_items, trials
+from assay.engine.judge_quality.temporary_runs import evaluate_cases
 from assay.engine.planning.dataset_inputs import DatasetInput, cases_of, dataset_plan, read_dataset
 from assay.engine.planning.providers import BadName, model_plan, used_providers
 from assay.engine.planning.request import PlanProblems
@@ -29,9 +28,8 @@ from assay.engine.records.run_counters import Snapshot
 from assay.engine.storage.run_paths import find_run, intact_run
 from assay.grading import graded_by, is_judged, kind_of, settings_of, templates
 from assay.models import check_models
-from assay.store.ledger import FinishedRecord, RecordRow
+from assay.store.ledger import FinishedRecord
 from assay.store.published_run import PublishedRun
-from assay.store.sqlite import create_ledger
 
 FEWEST = 2
 """Minimum number of questions, so that each has an answer to another question."""
@@ -210,7 +208,7 @@ def probe_judge(
     environment = RunEnvironment(
         environ=environ, clock=clock, watch=watch, answers=lambda case_id, sample: answers[case_id, sample]
     )
-    finished = _evaluated(plan, asked, environment)
+    finished = evaluate_cases(plan, (trial.case for trial in asked), environment)
     judged = _judgments(items, asked, finished, repeats=request.repeats)
     return _card(request, plan, items=items, judged=judged, finished=finished, at=clock())
 
@@ -244,27 +242,6 @@ def _plan(request: ProbeRequest, environ: Mapping[str, str], *, like: Plan | Non
     if problems:
         raise PlanProblems(problems)
     return plan
-
-
-def _evaluated(plan: Plan, asked: tuple[Trial, ...], environment: RunEnvironment) -> list[FinishedRecord]:
-    """Run all trials and return them with their outcomes, in order; the temporary ledger is deleted."""
-    rows = (
-        RecordRow(position, trial.case.id, trial.case.record_sha256, msgspec.json.encode(trial.case))
-        for position, trial in enumerate(asked)
-    )
-    with tempfile.TemporaryDirectory(prefix="assay-probe-") as folder:
-        # A ledger like any run: probes are retried, limited and priced in the same way.
-        ledger = create_ledger(
-            Path(folder) / "ledger.sqlite", plan=msgspec.json.encode(plan), plan_sha256=plan_sha256(plan), at=environment.clock()
-        )
-        try:
-            ledger.set_state("queued", "validating", at=environment.clock())
-            ledger.replace_records(rows)
-            ledger.set_state("validating", "running", at=environment.clock())
-            evaluate(ledger, plan, environment)
-            return list(ledger.finished())
-        finally:
-            ledger.close()
 
 
 def _judgments(items: Items, asked: tuple[Trial, ...], finished: list[FinishedRecord], *, repeats: int) -> Judgments:

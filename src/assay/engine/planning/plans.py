@@ -16,6 +16,7 @@ from assay.core.canonical import JsonObject
 from assay.core.case import Attachment
 from assay.core.checks import named_checks
 from assay.core.errors import SourceUnreadable, StoreUnavailable, UsageProblem
+from assay.core.graders import GraderPlan
 from assay.core.issue import Path as Steps
 from assay.core.plan import GOLDEN_GATES, NO_PARAMETERS, DatasetPlan, ModelPlan, Plan, function_model
 from assay.core.plugin import Plugin
@@ -34,6 +35,7 @@ from assay.core.settings import (
     RunFile,
     RunSection,
     TokenPrice,
+    gate_limits,
     stated,
 )
 from assay.core.tools import ToolDefinition, infer_tools
@@ -48,6 +50,7 @@ from assay.engine.planning.dataset_inputs import (
     on_invalid,
     shown_path,
 )
+from assay.engine.planning.grader_plans import GraderPlanner
 from assay.engine.planning.http_endpoints import entry_problems
 from assay.engine.planning.plugins import RequestPlugins
 from assay.engine.planning.providers import BadName, find_provider, is_set, model_plan, named_model, provider_kind, used_providers
@@ -60,6 +63,7 @@ from assay.engine.records.groups import NO_METADATA
 from assay.engine.records.run_metrics import EVAL_RESULTS, why_no_eval_run
 from assay.engine.storage.run_paths import MAX_RUN_ID, check_target_free, folders_of, run_suffix
 from assay.grading.assignment import MethodKind
+from assay.grading.judge_prompt import scale_shape
 from assay.grading.methods import GRADING_METHODS
 from assay.metrics.profiles import profile_of
 from assay.models import budget_notes, check_models, has_known_price
@@ -168,6 +172,7 @@ class _Planner:
         self.refused: list[ValidationReport] = []
         self.candidates: list[ModelPlan] = []
         self.judges: list[ModelPlan] = []
+        self.graders: tuple[GraderPlan, ...] = ()
         self.code = RequestPlugins(settings)
         self.notes = self.code.notes()
         self._environ = environ
@@ -262,15 +267,30 @@ class _Planner:
         """Resolve candidates and judges by the names that the run file or the options give them."""
         self.candidates = self._models("candidates")
         self.judges = self._models("judges")
+        self._check_panel()
+        graders = GraderPlanner(self.settings, self.code, self._grader_judge)
+        self.graders = graders.plans
+        self.notes += graders.notes
+        self.judges += [judge for judge in graders.judges if judge not in self.judges]
         self._check_prices()
+        self._check_judge_names()
+        self._warn_of_equal_answers()
+
+    def _grader_judge(self, path: Steps, entry: ModelEntry) -> ModelPlan | None:
+        """Return the judge of one of several graders; a name that cannot be resolved is noted."""
+        try:
+            return self._priced(self._model(path, entry), is_candidate=False)
+        except BadName as problem:
+            self.settings.add(path, str(problem))
+            return None
+
+    def _check_judge_names(self) -> None:
         for judge in self.judges:
             if any(judge.name == candidate.name and judge != candidate for candidate in self.candidates):
                 self.settings.add(("judges",), f"a candidate with other parameters is called '{judge.name}' too; give one a name")
         if any(dataset.plan.contract == "golden_v1" for dataset in self.inputs):
             warm = [model.name for model in (*self.candidates, *self.judges) if model.parameters.temperature]
             self.notes += [f"golden_v1 wants temperature 0, which '{name}' does not have" for name in warm]
-        self._check_panel()
-        self._warn_of_equal_answers()
 
     def _models(self, section: str) -> list[ModelPlan]:
         named: list[tuple[Steps, ModelPlan]] = []
@@ -455,9 +475,10 @@ class _Planner:
     def _gates(self) -> tuple[Gates, tuple[str, ...]]:
         """Return the gates, and the names of those that the contract sets: only gates on the contract's own score."""
         given = msgspec.structs.asdict(self.settings.value.gates)
-        contract = msgspec.structs.asdict(GOLDEN_GATES) if self._is_golden else {}
-        own = {name: limit for name, limit in contract.items() if limit is not None}
-        if self.profile is not None or self.code.grader is not None:
+        own = gate_limits(GOLDEN_GATES) if self._is_golden else {}
+        # Without a judge, checks grade on a scale of their own.
+        has_other_scale = bool(self.graders) or (bool(self.settings.value.checks) and not self.settings.value.judges)
+        if self.profile is not None or self.code.grader is not None or has_other_scale:
             own.pop("min_score", None)
         taken = tuple(name for name in own if given[name] is None)
         return Gates(**{**given, **{name: own[name] for name in taken}}), taken
@@ -484,7 +505,9 @@ class _Planner:
         value = self.settings.value
         gates, default_gates = self._gates()
         models = (candidate, *self.judges)
-        graders = () if self.code.grader is None else (function_model(self.code.grader.plan),)
+        custom = {grader.plugin for grader in self.graders}
+        plugins = [plugin.plan for key, plugin in self.code.plugins.items() if key[0] == "grader" and key[1] in custom]
+        graders = [function_model(plugin) for plugin in (*plugins, *([self.code.grader.plan] if self.code.grader else []))]
         skips = any(
             on_invalid(value.on_invalid, dataset.plan.contract, is_table=dataset.is_table) == "skip" for dataset in self.inputs
         )
@@ -507,6 +530,7 @@ class _Planner:
             "gates": gates,
             "default_gates": default_gates,
             "checks": named_checks(value.checks),
+            "graders": self.graders,
             "criteria": tuple(dict.fromkeys(value.run.criteria)),
             "on_invalid": "skip" if skips else "reject",
             "records": tuple(dict.fromkeys(value.records)),
@@ -573,6 +597,7 @@ class _Planner:
         checks = CheckSurvey(
             CheckRules(
                 checks=named_checks(self.settings.value.checks),
+                graders=self.graders,
                 criteria=self.settings.value.run.criteria,
                 # A judge that cannot be used is a problem of its own.
                 has_judges=bool(self.settings.value.judges),
@@ -592,11 +617,14 @@ class _Planner:
         )
         self.settings.problems += surveyed.problems
         self.notes += self._unknown_amounts(checks, plans)
+        self._check_named_gates(checks.names)
         self._check_members(surveyed)
         self._check_scale({"plugin"} if self.code.grader else surveyed.kinds)
         if surveyed.benchmarked and self.settings.value.run.system_prompt:
             self.notes.append(f"{surveyed.benchmarked:,} record(s) have a policy without a system prompt, so that they get none")
-        needs_judge = self.code.needs_judge(surveyed.kinds)
+        # Where checks or graders could not be read, nothing is known of the judges that are needed.
+        is_wrong = checks.has_problems or any(self.settings.is_wrong((name,)) for name in ("checks", "graders"))
+        needs_judge = not self.settings.value.graders and not is_wrong and self.code.needs_judge(surveyed.kinds)
         if needs_judge and not self.judges and not self.settings.is_wrong(("judges",)) and not self.settings.value.judges:
             some, more = self.inputs[:MAX_LISTED], len(self.inputs) - MAX_LISTED
             names = ", ".join(f"'{dataset.plan.name}' ({dataset.plan.contract})" for dataset in some)
@@ -605,6 +633,16 @@ class _Planner:
         for number, uses in groupby(surveyed.attachments, key=attrgetter("dataset")):
             self._check_attachments(self.inputs[number], [use.attachment for use in uses])
         return surveyed
+
+    def _check_named_gates(self, checks: Collection[str]) -> None:
+        """Refuse gates on checks and graders that the run does not have: such a gate could never be met."""
+        graders = [grader.name for grader in self.graders]
+        for member, known, word in (("checks", checks, "check"), ("graders", graders, "grader")):
+            for name in getattr(self.settings.value.gates, member):
+                # A custom grader of the whole run may give scores of its own, which make it one by name.
+                if name not in known and not (member == "graders" and self.code.grader is not None):
+                    listed = f"the {word}s are {', '.join(known)}" if known else f"it has no {word}s"
+                    self.settings.add(("gates", member, name), f"the run has no {word} '{name}'; {nearest(name, known) or listed}")
 
     def _unknown_amounts(self, checks: CheckSurvey, plans: Iterable[Plan]) -> Iterator[str]:
         """Yield notes about checks of what is not known of any answer."""
@@ -656,7 +694,7 @@ class _Planner:
         """Refuse a gate on the mean score outside the scale of the selected records, or of the profile."""
         score = self.settings.value.gates.min_score
         # All or nothing, 0/1, has its mean on 0-1.
-        own = {GRADING_METHODS[kind].scale.replace("/", "-") for kind in kinds if kind is not None}
+        own = {self._scale_of(kind).replace("/", "-") for kind in kinds if kind is not None}
         scales = own if self.profile is None else {self.profile.scale}
         if score is None or not scales:
             return
@@ -669,6 +707,11 @@ class _Planner:
         if not low <= score <= high:
             whose = "the datasets" if self.profile is None else f"the profile '{self.profile.id}'"
             self.settings.add(("gates", "min_score"), f"{score:g} is not on the scale {scale} of {whose}")
+
+    def _scale_of(self, kind: MethodKind) -> str:
+        """Return the scale of a method; that of a prompt is its grader's."""
+        prompts = [grader for grader in self.graders if grader.is_primary and grader.prompt]
+        return scale_shape(prompts[0].scale).scale if kind == "prompt" and prompts else GRADING_METHODS[kind].scale
 
     def _answers(self) -> dict[str, HasAnswer]:
         """Return a check for the answers of each candidate; recorded replies always have one."""

@@ -54,11 +54,11 @@ class OpenPlugins:
         kinds = {provider.name: provider.kind for provider in self._plan.providers}
         models = [model for model in self._plan.models() if kinds.get(model.provider) == FUNCTIONS]
         named = {model.name: self._targets["model", model.model] for model in models}
-        grader = self._plan.called_grader()
-        return named if grader is None else {**named, grader.name: self._grader()}
+        graders = (*filter(None, (self._plan.grader(),)), *self._plan.grader_plugins().values())
+        called = {model.model: model.name for model in self._plan.called_graders()}
+        return {**named, **{called[plugin.name]: self._grader(plugin) for plugin in graders if plugin.name in called}}
 
-    def _grader(self) -> Any:
-        grader = self._plan.grader()
+    def _grader(self, grader: PluginPlan | None) -> Any:
         if grader is None:
             return None
         target = self._targets[_key(grader)]
@@ -72,7 +72,8 @@ class OpenPlugins:
         chosen = {name: self._targets[_key(plugin)] for name, plugin in self._plan.record_policies().items()}
         return msgspec.structs.replace(
             settings,
-            grader_code=self._grader(),
+            grader_code=self._grader(self._plan.grader()),
+            graders_code={name: self._grader(plugin) for name, plugin in self._plan.grader_plugins().items()},
             # A policy may be a plain function, or an object whose `ask` makes the messages.
             policy_code=getattr(code, "ask", code),
             record_policy_code={name: getattr(target, "ask", target) for name, target in chosen.items()},

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 from msgspec import inspect
 
-from assay.core.checks import Check, named_checks
+from assay.core.checks import Check, CheckType, named_checks
 from assay.core.errors import UsageProblem, in_one_line
 from assay.core.exposure import FIXED, ExposedSetting, settings_struct
 from assay.core.issue import Finding, Issue
@@ -29,6 +29,7 @@ from assay.core.settings import (
     RunFile,
     RunSection,
     StageSection,
+    named_rates,
     run_settings,
 )
 from assay.core.strict_json import ParsedDocument
@@ -49,7 +50,7 @@ from assay.datasets.parsing.config import Interface
 from assay.datasets.parsing.formats import is_of_a_run, parse_yaml, table_kind
 from assay.datasets.parsing.issue_locator import RecordContext, locate_issue
 from assay.datasets.parsing.source import open_source
-from assay.engine.planning.check_entries import usable_checks
+from assay.engine.planning.check_entries import usable_checks, usable_graders
 from assay.engine.planning.http_endpoints import is_secret, literal_secrets
 from assay.store.redact import rule_problem, rule_problems
 
@@ -304,6 +305,9 @@ def read_members(value: object, found: FindingList) -> RunFileMembers:
     entries: Any = members.get("checks")
     if entries is not None:
         members["checks"] = usable_checks(entries, found=found, path=("checks",))
+    graders: Any = members.get("graders")
+    if graders is not None:
+        members["graders"] = usable_graders(graders, found=found)
     return members
 
 
@@ -489,6 +493,10 @@ class MergedSettings:
         """Return the value of an option with names in the place of functions."""
         if option in ("models", "judges"):
             return tuple(map(self._model, value))
+        if option == "checks":
+            return [_check_entry(entry) for entry in value]
+        if option in ("check_gates", "grader_gates"):
+            return dict(value) if isinstance(value, Mapping) else named_rates(value)
         if option == "policies" and isinstance(value, Mapping):
             return {name: self._registered(name, entry) for name, entry in value.items()}
         kind: PluginKind | None = "grader" if option == "grader" else "policy" if option == "policy" else None
@@ -590,6 +598,18 @@ class MergedSettings:
         given: tuple[ModelEntry | str, ...] = getattr(self.value, section)
         entries = [entry if isinstance(entry, ModelEntry) else ModelEntry(model=entry) for entry in given]
         return [((section, index), entry) for index, entry in enumerate(entries) if entry.model]
+
+
+def _check_entry(entry: object) -> object:
+    """Return a check that an option gives: the type alone, or a mapping in YAML or JSON; a text that is neither stays one."""
+    if not isinstance(entry, str):
+        return msgspec.to_builtins(entry)
+    if entry in get_args(CheckType):
+        return {"type": entry}
+    document = parse_yaml(entry.encode("utf-8", "replace"))
+    # One word may be a misspelt type: the list of types is what its writer needs.
+    value = document.value if document.is_readable and not document.flaws else entry
+    return {"type": value} if isinstance(value, str) else value
 
 
 def _nested(given: dict[Steps, object]) -> dict[str, object]:

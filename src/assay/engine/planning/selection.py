@@ -453,7 +453,7 @@ class _SurveyState:
         if self.unmet:
             self._look_at_metadata(glance.metadata, self._rules.datasets[number].metadata)
         if self.misfits is not None:
-            self.misfits.look_at(glance.id, glance.kind or "")
+            self.misfits.look_at(glance.id, kind or "")
         if glance.policy_id and not self.has_policy:
             self._look_at_policy(glance)
         for attachment in glance.attachments:

@@ -181,6 +181,7 @@ COLUMNS: Mapping[str, ColumnKind] = {
     "judge_costs": "json",
     "tool_calls": "json",
     "checks": "json",
+    "graders": "json",
     "evaluator": "text",
     "policy_id": "text",
     "policy_sha256": "text",
@@ -226,18 +227,39 @@ _SCORE_DEFAULTS: Mapping[str, Any] = {"weight": 1.0, "justification": "", "judge
 _CASE_MEMBERS = ("task", "tags", "references", "correct_choice_ids", "metadata")
 
 
+def run_columns(run: RunReader) -> dict[str, ColumnKind]:
+    """Return the columns of a run: those of every run, and whether each of its checks and graders passed, by name."""
+    plan, summary = run.run_manifest.plan, run.result.summary
+    checks = getattr(summary, "checks", None) or {check.title: None for check in plan.checks}
+    graders = getattr(summary, "graders", None) or {grader.name: None for grader in plan.graders}
+    found: dict[str, ColumnKind] = dict(COLUMNS)
+    for name in checks:
+        found[f"checks.{name}"] = "truth"
+    for name in graders:
+        found |= {f"graders.{name}": "truth", f"graders.{name}.score": "number"}
+    return found
+
+
 def table_rows(run: RunReader) -> Iterator[JsonObject]:
     """Yield a row for each valid record so far, in order: a value for each column, None where there is none."""
+    columns = run_columns(run)
+    has_named = len(columns) > len(COLUMNS)
     for line, case in run.pairs():
         prediction = msgspec.to_builtins(line)
         scores = [{**_SCORE_DEFAULTS, **score} for score in prediction["evaluator_scores"]]
         # Every column in every row, since lines leave out members that have no value.
-        yield {**dict.fromkeys(COLUMNS), **_case_columns(case), **prediction, "evaluator_scores": scores}
+        row = {**dict.fromkeys(columns), **_case_columns(case), **prediction, "evaluator_scores": scores}
+        if has_named:
+            row |= {f"checks.{check['name']}": check["passed"] for check in prediction.get("checks", ())}
+            for grader in prediction.get("graders", ()):
+                row |= {f"graders.{grader['name']}": grader["passed"], f"graders.{grader['name']}.score": grader["score"]}
+        yield {name: row[name] for name in columns}
 
 
 def typed_rows(run: RunReader) -> Iterator[dict[str, object]]:
     """Yield the rows with values that a typed column takes: times are times, and what has no shape of its own is JSON."""
-    return (typed(row, COLUMNS) for row in table_rows(run))
+    columns = run_columns(run)
+    return (typed(row, columns) for row in table_rows(run))
 
 
 def _case_columns(case: Case) -> dict[str, object]:
@@ -274,7 +296,7 @@ def run_facts(run: RunReader) -> dict[str, str]:
 
 def run_table(run: RunReader) -> RecordTable:
     """Return the records of a run."""
-    return RecordTable(name=run.folders.run_id, columns=COLUMNS, rows=lambda: table_rows(run), facts=run_facts(run))
+    return RecordTable(name=run.folders.run_id, columns=run_columns(run), rows=lambda: table_rows(run), facts=run_facts(run))
 
 
 def arrow_table(run: RunReader) -> ArrowTable:

@@ -38,7 +38,7 @@ from assay.store.published_run import PublishedRun
 
 def panel_of(plan: Plan) -> PanelMetrics | None:
     """Return empty panel metrics for a plan as it is shown; None without several judges."""
-    return PanelMetrics([judge.name for judge in plan.judges], plan.panel) if len(plan.judges) > 1 else None
+    return PanelMetrics([judge.name for judge in plan.judges], plan.panel) if plan.has_panel else None
 
 
 def add_record(figures: PanelMetrics, prediction: PredictionLine, attempts: Iterable[AttemptLine]) -> None:
@@ -281,6 +281,8 @@ def why_no_eval_run(plan: Plan) -> str:
         return "it holds answers, and the run compares answers of other runs"
     if plan.grader() is not None:
         return "it holds scores from 1 to 5, and the run has a custom grader"
+    if plan.graders or plan.checks:
+        return "it holds scores from 1 to 5 and what follows from them, and the run has checks or graders besides"
     if len(plan.datasets) > 1:
         return f"it holds one golden dataset, and the run has {len(plan.datasets)} datasets; run each by itself, or as a suite"
     # The formula of the contract has this limit built in, so another one would make its verdicts untrue.

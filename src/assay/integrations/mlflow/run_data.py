@@ -10,6 +10,7 @@ import msgspec
 from assay import api
 from assay.core.manifest import Manifest
 from assay.core.number_text import plain_number
+from assay.core.settings import gate_limits
 from assay.core.summary import (
     AmountSummary,
     GateResult,
@@ -104,9 +105,8 @@ def _cases(summary: Summary, gate: GateResult, manifest: Manifest) -> dict[str, 
 
 def _gates(manifest: Manifest) -> dict[str, object]:
     """Return the gates that are set."""
-    gates: dict[str, float | None] = msgspec.structs.asdict(manifest.plan.gates)
     # MLflow refuses a parameter that changes, such as from 4 to 4.0, in a later push of the run.
-    return {name: plain_number(value) for name, value in gates.items() if value is not None}
+    return {name: plain_number(value) for name, value in gate_limits(manifest.plan.gates).items()}
 
 
 def _own(metrics: Mapping[str, object]) -> dict[str, float]:
@@ -163,6 +163,13 @@ def _special(summary: Summary) -> Iterator[tuple[str, float]]:
     """Return metrics that only some runs have: of a profile, of repeats, of a panel, of a ranking."""
     if summary.profile is not None:
         yield from _with_ends(f"profile/{summary.profile.id}", summary.profile.metric)
+    for member in ("checks", "graders"):
+        named = getattr(summary, member)
+        for name, found in named.items() if isinstance(named, dict) else ():
+            yield from _with_ends(f"{member}/{name}/pass_rate", found.pass_rate_metric)
+            yield from _with_ends(f"{member}/{name}/score_mean", found.score_mean_metric)
+            for part, score in getattr(found, "scores", {}).items():
+                yield from _with_ends(f"{member}/{name}/scores/{part}", score.metric)
     if summary.tool_calls is not msgspec.UNSET:
         yield from _tool_calls("tool_calls", summary.tool_calls)
         for name, tool in list(summary.tool_calls.tools.items())[:MAX_TOOLS]:

@@ -251,6 +251,7 @@ def _marks(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Iterat
         # The answer could not be graded, which MLflow shows as an assessment with an error.
         error = (line.error_code or line.status, line.error_message or "")
         yield _mark(trace_id, "passed", None, by=("CODE", line.evaluator or "assay"), error=error)
+    yield from _named_marks(line, trace_id)
     for name, value in expectations_of(entry.input).items():
         yield _mark(trace_id, name, value, by=("HUMAN", setting.dataset_id), kind="expectation")
     for label in setting.labels.get((line.dataset, line.record_id, line.sample or 0), ()):
@@ -279,6 +280,22 @@ def _grades(entry: RecordDetails, trace_id: str, setting: TraceContext) -> Itera
         yield _vote(
             trace_id, score, number=number, title=titles.get(score.criterion, ""), setting=setting, evaluator=line.evaluator
         )
+
+
+def _named_marks(line: PredictionLine, trace_id: str) -> Iterator[Assessment]:
+    """Yield what each check, and each of several graders, says of the answer."""
+    for check in line.checks if isinstance(line.checks, tuple) else ():
+        if check.passed is not None:
+            yield _mark(trace_id, f"checks/{check.name}", check.passed, by=("CODE", check.type), rationale=check.reason)
+    for grader in line.graders if isinstance(line.graders, tuple) else ():
+        by: tuple[AssessmentSource, str] = ("LLM_JUDGE" if grader.kind == "judge" else "CODE", grader.evaluator or grader.name)
+        name = f"graders/{grader.name}"
+        if grader.status == "graded":
+            noted = {"scale": grader.scale or "", "score": str(grader.raw_score), "template": grader.template or ""}
+            said: Json = {"rationale": grader.justification or None, "metadata": {key: text for key, text in noted.items() if text}}
+            yield _mark(trace_id, name, grader.passed, by=by, **said)
+        else:
+            yield _mark(trace_id, name, None, by=by, error=(grader.error_code or grader.status, grader.error_message or ""))
 
 
 def _vote(trace_id: str, score: Score, *, number: int, title: str, setting: TraceContext, evaluator: str | None) -> Assessment:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import click
 import msgspec
 
 from assay import api
-from assay.core.settings import Gates
+from assay.core.errors import UsageProblem
+from assay.core.settings import Gates, named_rates, run_settings
 from assay.core.text import printable
 from assay.presentation.comparison import comparison_sections, group_comparison_sections, group_gate_sections, verdict_facts
 from assay.presentation.decisions import gated_run, problem_run
@@ -218,6 +219,10 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
     markdown: str | None
 
 
+_NAMED_GATES = {"checks": "check_gates", "graders": "grader_gates"}
+"""Gates by name, with the settings of their options."""
+
+
 @click.command("gate", help=GATE_HELP, epilog=GATE_EPILOG)
 @RUN_OR_GROUP
 @runs_dir_option
@@ -241,6 +246,8 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @setting_option("max_error_rate", help="Maximum share of records with an error or cancelled.")
 @setting_option("max_truncated", help="Maximum share of answers cut off at the output limit.")
 @setting_option("min_tool_calls", help="Minimum share of expected tool calls that are made right.")
+@setting_option("check_gates", help="Minimum pass rate of a check; repeat for several.")
+@setting_option("grader_gates", help="Minimum pass rate of a grader; repeat for several.")
 @json_option
 @junit_option
 @github_option
@@ -248,8 +255,19 @@ class GateOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.pass_context
 def gate_command(context: click.Context, /, **given: object) -> None:
     """Entry of the command; see HELP."""
-    gates = {name: given.pop(name) for name in Gates.__struct_fields__}
+    rates = {name: _rates(option, cast("tuple[str, ...]", given.pop(option))) for name, option in _NAMED_GATES.items()}
+    gates = {**{name: given.pop(name) for name in Gates.__struct_fields__ if name not in rates}, **rates}
     context.exit(decide(msgspec.convert({**given, "gates": gates}, GateOptions)))
+
+
+def _rates(option: str, texts: tuple[str, ...]) -> dict[str, object]:
+    """Return the thresholds of an option such as `--check-gate exact=0.9`; raises UsageProblem."""
+    found = named_rates(texts)
+    for name, rate in found.items():
+        if not isinstance(rate, float) or not 0 <= rate <= 1:
+            shown = run_settings()[option].option_name
+            raise UsageProblem(f"{shown} '{name}' needs a pass rate from 0 to 1", hint=f"write {shown} {name}=0.9")
+    return found
 
 
 def decide(options: GateOptions) -> int:

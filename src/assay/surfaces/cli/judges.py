@@ -1,4 +1,4 @@
-"""`assay probe`, `calibrate`, `label`: judges tested, and compared with people."""
+"""`assay probe`, `calibrate`, `label`, `judge try`: judges tested, compared with people, and tried."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from assay.core.canonical import json_text
 from assay.core.errors import UsageProblem
 from assay.core.judge_card import JudgeCard
 from assay.core.text import printable
+from assay.presentation.graders import trial_sections
 from assay.presentation.judges import calibration_sections, card_sections, reliability_chart
 from assay.presentation.words import counted
 from assay.surfaces.charts import draw
@@ -217,6 +218,90 @@ def show(options: CalibrateOptions) -> None:
     else:
         sections = calibration_sections(found, is_verbose=False, chart=options.chart or "")
         write_text(report_text(sections, text_settings(), label=LABEL_WIDTH))
+
+
+TRY_HELP = """Try a judge's prompt on one record: show what is sent, what came back, and what was read from it.
+
+PROMPT is a text file with placeholders such as {{question}} and {{answer}}. RECORD is the id of a record of a finished run (--run,
+by default the latest one) or of a dataset (--dataset), or a JSON file with question, answer, reference, context, rubric, metadata.
+The answer is that of the run or the file, else the record's reference, unless --answer gives another one.
+
+The judge is that of --judge, of the grader with this prompt in --run-file, or of the run. Nothing is stored.
+"""
+
+TRY_EPILOG = """\b
+Examples:
+  assay judge try house.txt contracts:14 --run latest --judge openai/gpt-6-sol
+  assay judge try house.txt q7 --dataset questions.jsonl --answer "Paris" --scale 1-5 --dry-run
+  assay judge try house.txt record.json --run-file nightly.yaml
+
+\b
+Exit codes:
+  0  the judge gave a verdict, or says that the answer cannot be assessed; with --dry-run: the prompt is fine
+  1  the judge gave no verdict that can be read
+  2  could not run: a wrong prompt, no such record, no judge"""
+
+
+class TryOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Arguments of the command."""
+
+    prompt: str
+    record: str
+    run: str
+    dataset: str
+    runs_dir: str
+    run_file: str
+    judge: str
+    scale: str
+    answer: str | None
+    is_dry: bool
+    is_json: bool
+
+
+JUDGE_EPILOG = """\b
+Examples:
+  assay judge try house.txt contracts:14 --run latest --judge openai/gpt-6-sol
+
+\b
+Exit codes:
+  0  the judge gave a verdict, or says that the answer cannot be assessed
+  1  the judge gave no verdict that can be read
+  2  could not run"""
+
+
+@click.group("judge", epilog=JUDGE_EPILOG)
+def judge_command() -> None:
+    """Work on the prompts of judges."""
+
+
+@judge_command.command("try", help=TRY_HELP, epilog=TRY_EPILOG)
+@click.argument("prompt", metavar="PROMPT")
+@click.argument("record", metavar="RECORD")
+@click.option("--run", "run", default="", metavar="RUN", help="Finished run that the record and its answer are from.")
+@click.option("--dataset", default="", metavar="FILE", help="Dataset that the record is from, in place of a run.")
+@click.option("--judge", default="", metavar="PROVIDER/MODEL", help="The judge.")
+@click.option("--scale", default="", metavar="SCALE", help="pass_fail, 1-5, 0-1, or categories as in good=1,poor=0.3.")
+@click.option("--run-file", default="", metavar="FILE", help="Run file with the providers, and with the grader of this prompt.")
+@click.option("--answer", metavar="TEXT", help="Judge this answer.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Show what would be sent, and send nothing.")
+@runs_dir_option
+@json_option
+@click.pass_context
+def try_command(context: click.Context, /, **given: object) -> None:
+    """Entry of the command; see HELP."""
+    context.exit(try_prompt(msgspec.convert(given, TryOptions)))
+
+
+def try_prompt(options: TryOptions) -> int:
+    """Try the prompt, show everything, and say it as an exit code."""
+    given = msgspec.structs.asdict(options)
+    is_json = given.pop("is_json")
+    trial = api.try_prompt(api.PromptTrialRequest(**given))
+    if is_json:
+        write_json(trial.to_dict())
+    else:
+        write_text(report_text(trial_sections(trial), text_settings()))
+    return exits.INVALID if trial.status == "error" else exits.VALID
 
 
 LABEL_HELP = """Write a random sample of a run's answers to a file that people fill in; `assay calibrate` reads it back.

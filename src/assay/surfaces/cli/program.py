@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "trend": "Show results on a dataset over time.",
     "audit": "Show the audit log.",
     "probe": "Test a judge for consistency and bias.",
+    "judge": "Try a judge's prompt on one record.",
     "retry": "Retry records that ended in an error, as a new run.",
     "rescore": "Score a run with a benchmark's official profile, as a new run, without any model.",
     "verify": "Verify a run's files against their hashes.",
@@ -61,7 +62,7 @@ _INTEGRATIONS = {"import": "importers", "mlflow": "mlflow"}
 _GROUPS = {
     "decisions": "compare gate baseline trend audit",
     "derived_runs": "retry rescore rank",
-    "judges": "probe calibrate label",
+    "judges": "probe calibrate label judge",
     "reports": "report charts",
     "run": "run resume",
     "runs": "runs show cancel verify replay purge publish fetch",

@@ -150,6 +150,10 @@ def _figures(run: RunReader) -> Iterator[str]:
         for name, metric, is_rate in shown:
             if metric.value is not None:
                 yield f"| {name} | {metric_text(metric, is_rate=is_rate)} | {metric.n:,} |\n"
+        for member, named in (("checks", summary.checks), ("graders", summary.graders)):
+            for name, one in named.items() if isinstance(named, dict) else ():
+                if one.pass_rate is not None:
+                    yield f"| {code(f'{member}.{name}')} | {metric_text(one.pass_rate_metric, is_rate=True)} | {one.n:,} |\n"
         invalid, total = run.result.counts.invalid_records, summary.total_records
         yield f"| invalid_records, not in this table | {invalid:,} | {total:,} |\n"
         if summary.truncated is not None:

@@ -6,7 +6,16 @@ from typing import Any
 import msgspec
 
 from assay.api import RunReader
-from assay.core.summary import Interval, MeanBounds, ProfileSummary, SliceValues, Summary, TruncationSummary
+from assay.core.summary import (
+    Interval,
+    MeanBounds,
+    MetricValue,
+    ProfileSummary,
+    RecordMetrics,
+    SliceValues,
+    Summary,
+    TruncationSummary,
+)
 from assay.presentation.decisions import decision_note, decisions
 from assay.presentation.run_report import RunReport
 from assay.surfaces.exports.sheets import SheetColumn
@@ -64,6 +73,7 @@ def summary_rows(run: RunReader) -> Iterator[Line]:
         yield from _truncated(summary.truncated)
     if summary.profile is not None:
         yield _profile(summary.profile)
+    yield from _named(summary)
     yield from _spent(summary)
     for what, counts in (("error", summary.errors), ("label", summary.labels)):
         for name, count in counts.items():
@@ -152,6 +162,29 @@ def _rates(summary: Summary) -> Iterator[Line]:
             yield {"figure": f"{found.name}, bounds", **ends, "meaning": meaning}
 
 
+def _named(summary: Summary) -> Iterator[Line]:
+    """Yield the rates and means of checks and graders, by name."""
+    for name, check in summary.checks.items() if isinstance(summary.checks, dict) else ():
+        passed, mean = check.pass_rate_metric, check.score_mean_metric
+        yield _metric(f"checks.{name}", passed, "share of the answers with a result of the check that pass it")
+        if check.type == "similarity":
+            yield _metric(f"checks.{name}, score_mean", mean, "mean similarity from 0 to 1")
+        if check.n_unknown:
+            yield {"figure": f"checks.{name}, n_unknown", "value": check.n_unknown, "meaning": "answers without a result of it"}
+    for name, grader in summary.graders.items() if isinstance(summary.graders, dict) else ():
+        yield _metric(f"graders.{name}", grader.pass_rate_metric, "share of the answers graded by it that pass")
+        scale = f"mean score on the scale {grader.scale}" if grader.scale else "mean score from 0 to 1"
+        yield _metric(f"graders.{name}, score_mean", grader.score_mean_metric, scale)
+        for part, score in grader.scores.items():
+            yield _metric(f"graders.{name}.{part}", score.metric, "mean of a further score, from 0 to 1")
+        yield {"figure": f"graders.{name}, n_not_assessed", "value": grader.n_not_assessed, "meaning": "answers it cannot assess"}
+        yield {"figure": f"graders.{name}, n_errors", "value": grader.n_errors, "meaning": "answers on which it ended in an error"}
+
+
+def _metric(name: str, found: MetricValue, meaning: str) -> Line:
+    return _row(name, found.value, _ends(found.interval, found.n, meaning), found.standard_error)
+
+
 def _row(name: str, value: float | None, ends: Line, error: float | None) -> Line:
     return {"figure": name, "value": value, **ends, "standard_error": error}
 
@@ -181,6 +214,21 @@ def _spent(summary: Summary) -> Iterator[Line]:
     yield {"figure": "cost_usd", "value": cost.sum, "n": cost.n_known, "meaning": f"US dollars, judges included{unknown}"}
 
 
+def slice_columns(slices: Mapping[str, SliceValues]) -> tuple[SheetColumn, ...]:
+    """Return the columns of slices: the usual ones, and the pass rate of each check and grader."""
+    named = dict.fromkeys(name for found in slices.values() for metrics in found.values for name in _named_rates(metrics))
+    return (*SLICES, *(SheetColumn(name, width=20) for name in named))
+
+
+def _named_rates(metrics: RecordMetrics) -> Line:
+    found: Line = {}
+    for member in ("checks", "graders"):
+        named = getattr(metrics, member)
+        for name, one in named.items() if isinstance(named, dict) else ():
+            found[f"{member}.{name}"] = one.pass_rate
+    return found
+
+
 def slice_rows(slices: Mapping[str, SliceValues]) -> Iterator[Line]:
     """Yield a row for each value of each slice."""
     for name, found in slices.items():
@@ -199,6 +247,7 @@ def slice_rows(slices: Mapping[str, SliceValues]) -> Iterator[Line]:
                 "score_mean_high": None if mean.interval is None else mean.interval.high,
                 "pass_rate_standard_error": passed.standard_error,
                 "score_mean_standard_error": mean.standard_error,
+                **_named_rates(metrics),
             }
         if found.n_values_omitted:
             yield {"slice": name, "value": f"and {found.n_values_omitted:,} more values that the run does not list"}

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from assay.api import TABLE_COLUMNS, RunReader, run_facts, table_rows
+from assay.api import RunReader, run_columns, run_facts, table_rows
 from assay.core.errors import MissingExtra
 from assay.presentation.words import counted
 from assay.surfaces.exports.sheets import SheetColumn, Sheets, XlsxObject
-from assay.surfaces.exports.summary_rows import SLICES, SUMMARY, slice_rows, summary_rows
+from assay.surfaces.exports.summary_rows import SUMMARY, slice_columns, slice_rows, summary_rows
 from assay.surfaces.exports.text_tables import ExportProgress
 
 BLOCK = 1 << 18
@@ -20,9 +20,6 @@ ROW_HEIGHT = 45
 """Points: three lines of a long text are seen, and the whole of it in the cell."""
 
 _WIDTHS = {"question": 50, "references": 30, "model_response": 60, "justification": 40, "error_message": 30, "record_id": 28}
-_RECORDS = tuple(
-    SheetColumn(name, width=_WIDTHS.get(name, 14), kind=kind) for name, kind in TABLE_COLUMNS.items() if name != "evaluator_scores"
-)
 _NAMED = (SheetColumn("index", width=8), SheetColumn("record_id", width=20), SheetColumn("sample", width=8))
 _CRITERIA = (
     *_NAMED,
@@ -36,6 +33,20 @@ _CRITERIA = (
     ),
     *(SheetColumn("weight"), SheetColumn("confidence"), SheetColumn("flags", kind="texts"), SheetColumn("justification", width=60)),
 )
+_CHECKS = (
+    *_NAMED,
+    *(SheetColumn("name", width=24), SheetColumn("type"), SheetColumn("passed", kind="truth"), SheetColumn("score")),
+    SheetColumn("reason", width=80),
+)
+_GRADERS = (
+    *_NAMED,
+    *(SheetColumn("name", width=24), SheetColumn("kind"), SheetColumn("is_primary"), SheetColumn("status")),
+    *(SheetColumn("passed", kind="truth"), SheetColumn("score"), SheetColumn("raw_score"), SheetColumn("scale")),
+    *(SheetColumn("justification", width=60), SheetColumn("label", width=24), SheetColumn("evaluator", width=24)),
+    *(SheetColumn("template", width=24), SheetColumn("error_code", width=20), SheetColumn("error_message", width=60)),
+)
+_SHEETS = ("evaluator_scores", "checks", "graders")
+"""Columns whose entries have a sheet of their own."""
 _ERRORS = (
     *_NAMED,
     *(SheetColumn("status", width=18), SheetColumn("code", width=24), SheetColumn("stage"), SheetColumn("record_attempts")),
@@ -75,7 +86,8 @@ def _write(run: RunReader, library: XlsxObject, *, path: Path, progress: ExportP
         sheets = Sheets(book, cut_columns=_CUT)
         sheets.add("Summary", SUMMARY, summary_rows(run))
         _write_records(run, sheets, progress=progress)
-        sheets.add("Slices", SLICES, slice_rows(run.slice_metrics()))
+        slices = run.slice_metrics()
+        sheets.add("Slices", slice_columns(slices), slice_rows(slices))
         sheets.add("Errors", _ERRORS, (msgspec.to_builtins(line) for line in run.failures() if line.kind == "error"))
         sheets.add("About", _ABOUT, _about(run))
     if sheets.cut_cells:
@@ -95,15 +107,25 @@ def _describe(book: XlsxObject, run: RunReader) -> None:
 
 def _write_records(run: RunReader, sheets: Sheets, *, progress: ExportProgress) -> None:
     """Records and criteria in one pass."""
-    records = sheets.sheet("Records", _RECORDS, row_height=ROW_HEIGHT)
+    columns = [
+        SheetColumn(name, width=_WIDTHS.get(name, 14), kind=kind) for name, kind in run_columns(run).items() if name not in _SHEETS
+    ]
+    records = sheets.sheet("Records", columns, row_height=ROW_HEIGHT)
     criteria = sheets.sheet("Criteria", _CRITERIA)
+    checks = sheets.sheet("Checks", _CHECKS) if any(column.name.startswith("checks.") for column in columns) else None
+    graders = sheets.sheet("Graders", _GRADERS) if any(column.name.startswith("graders.") for column in columns) else None
     for row in progress.counted(table_rows(run)):
         records.write(row)
+        named = {column.name: row[column.name] for column in _NAMED}
+        for sheet, member in ((checks, "checks"), (graders, "graders")):
+            if sheet is not None:
+                for result in row.get(member) or ():
+                    sheet.write({**named, **result})
         # A second pass over the predictions would double the time of the export.
         for score in row["evaluator_scores"]:
             criteria.write({**{column.name: row[column.name] for column in _NAMED}, **score})
-    records.close()
-    criteria.close()
+    for sheet in filter(None, (records, criteria, checks, graders)):
+        sheet.close()
 
 
 def _about(run: RunReader) -> Iterator[dict[str, object]]:

@@ -17,6 +17,7 @@ from assay.presentation.comparison import (
     flip_scores,
     further_notes,
     key_metrics,
+    named_table,
     score_text,
     shown_slices,
     side_table,
@@ -108,6 +109,8 @@ class ComparisonOutcome(msgspec.Struct, frozen=True, kw_only=True):
     differences: Table
     key_figures: tuple[KeyMetric, ...]
     drawings: tuple[ChartPair, ...]
+    named: Table | None
+    """Checks and graders that both runs have."""
     slices: Table | None
     n_flips: int
     flips: tuple[FlipView, ...]
@@ -177,6 +180,7 @@ def outcome_of(measured: api.StoredComparison, choice: CompareChoice, *, place: 
         differences=_differences(found),
         key_figures=tuple(key_metrics(found)),
         drawings=tuple(map(chart_pair, comparison_charts(found))),
+        named=named_table(found) if found.checks or found.graders else None,
         slices=_slices(found) if found.slices else None,
         n_flips=found.n_flips,
         # Filled in by the caller, which reads only the ten flips of the page from the artifacts.

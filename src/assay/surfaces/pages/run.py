@@ -11,6 +11,7 @@ from assay.core.run_result import RunResult
 from assay.core.summary import RankingSummary
 from assay.presentation import run, run_details, words
 from assay.presentation.decisions import decision_marks, decision_note
+from assay.presentation.graders import grader_sections
 from assay.presentation.run_details import run_charts
 from assay.presentation.run_list import done_text, failure_fact, pace_text, progress_metrics
 from assay.presentation.run_report import RunReport
@@ -112,6 +113,8 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     slices: Table | None
     errors: Table | None
     reasons: Table | None
+    graders: tuple[Section, ...]
+    """Checks and graders, a table each."""
     judges: Table | None
     tools: Table | None
     latencies: Table | None
@@ -170,6 +173,7 @@ def run_page(
         slices=_slices(view, place) if view.slices else None,
         errors=None if summary is None else run_details.error_table(view, place),
         reasons=None if summary is None else run_details.reason_table(view),
+        graders=tuple(grader_sections([view])),
         judges=run.judge_table(judges) if isinstance(judges, tuple) else None,
         tools=None if calls is msgspec.UNSET or not calls.tools else run.tool_table(calls),
         latencies=None if summary is None else run_details.latency_table(view, summary),

@@ -16,9 +16,10 @@ GROUP = 5_000
 """Records that are plain values at one time while a table grows."""
 
 
-def columns() -> dict[str, str]:
-    """List the name of every column and its meaning."""
-    return {RUN_ID: "text", **api.TABLE_COLUMNS}
+def columns(runs: Iterable[api.RunReader] = ()) -> dict[str, str]:
+    """List the name of every column and its meaning; runs add those of their checks and graders."""
+    named = {name: kind for run in runs for name, kind in api.run_columns(run).items()}
+    return {RUN_ID: "text", **api.TABLE_COLUMNS, **named}
 
 
 def arrow_table(runs: Sequence[api.RunReader]) -> object:
@@ -35,7 +36,10 @@ def arrow_table(runs: Sequence[api.RunReader]) -> object:
         for group in (*table.groups, table.schema.empty_table())
     ]
     # Of several runs, the facts of the first are not those of the others.
-    return pyarrow.concat_tables(tables if len(runs) == 1 else [table.replace_schema_metadata(None) for table in tables])
+    if len(runs) == 1:
+        return pyarrow.concat_tables(tables)
+    # Runs with other checks have other columns, which are null in the rows of the rest.
+    return pyarrow.concat_tables([table.replace_schema_metadata(None) for table in tables], promote_options="default")
 
 
 def pandas_frame(runs: Sequence[api.RunReader]) -> object:
@@ -44,19 +48,20 @@ def pandas_frame(runs: Sequence[api.RunReader]) -> object:
     # Nullable types: numpy's would turn an unknown count into a float, and an unknown truth into an object.
     kinds = {"text": "string", "json": "string", "number": "Float64", "count": "Int64", "truth": "boolean"}
     kinds["time"] = "datetime64[us, UTC]"
-    values: dict[str, list[Any]] = {name: [] for name in columns()}
+    named = columns(runs)
+    values: dict[str, list[Any]] = {name: [] for name in named}
     for row in _rows(runs):
-        for name, value in row.items():
-            values[name].append(value)
+        for name in named:
+            values[name].append(row.get(name))
     # Each list is let go when its column is made.
-    return pandas.DataFrame({name: pandas.Series(values.pop(name), dtype=kinds.get(kind)) for name, kind in columns().items()})
+    return pandas.DataFrame({name: pandas.Series(values.pop(name), dtype=kinds.get(kind)) for name, kind in named.items()})
 
 
 def polars_frame(runs: Sequence[api.RunReader]) -> object:
     """Build a `polars.DataFrame`; raises MissingExtra."""
     polars = _library("polars", "polars")
     kinds = _polars_kinds(polars)
-    schema = {name: kinds[kind] for name, kind in columns().items()}
+    schema = {name: kinds[kind] for name, kind in columns(runs).items()}
     # 5,000 rows at a time: the plain values of a whole run take several times the memory of the frame.
     frames = [polars.from_dicts(group, schema=schema) for group in _groups(_rows(runs))]
     return polars.concat(frames) if frames else polars.DataFrame(schema=schema)

@@ -260,7 +260,7 @@ class Run:
         # A misspelt threshold would silently demand nothing.
         if unknown:
             raise UsageProblem(f"unknown threshold '{unknown[0]}'", hint=f"thresholds: {', '.join(Gates.__struct_fields__)}")
-        demand = api.GateSpec(mode=mode, delta=delta, gates=Gates(**gates))
+        demand = api.GateSpec(mode=mode, delta=delta, gates=msgspec.convert(gates, Gates))
         return api.gate(self._folder, demand, runs_dir=self.folders.runs_dir, baseline=_named(baseline))
 
     def verify(self) -> list[str]:

@@ -22,12 +22,14 @@ from assay.presentation.comparison import (
     further_notes,
     group_word,
     listed_records,
+    named_table,
     pair_table,
     suite_run_word,
     suite_word,
 )
 from assay.presentation.comparison import slice_table as slice_differences
 from assay.presentation.decisions import decision_note, decisions, word_for
+from assay.presentation.graders import grader_sections
 from assay.presentation.judges import (
     PROBE_NOTE,
     TITLES,
@@ -107,6 +109,9 @@ def run_markdown(
     yield from _unscored(views)
     yield from _truncated(views)
     yield from _negotiated(views)
+    for section in grader_sections(views):
+        yield f"\n### {section.title}\n\n"
+        yield from table_markdown(section.tables[0])
     yield from _rankings(views)
     for path, title in images.items():
         # A path may hold spaces and parentheses; in angle brackets and quoted it stays one link.
@@ -237,6 +242,9 @@ def comparison_markdown(found: api.RunComparison, *, is_verbose: bool = False) -
     yield f"\nBefore: {inline_name(found.before.run_id)}. After: {inline_name(found.after.run_id)}. "
     yield f"Dataset: {inert(compared_datasets(found))}. Compared: {inert(listed_records(found))}. "
     yield f"{INTERVALS_NOTE} of the paired difference; pp are percentage points.\n"
+    if found.checks or found.graders:
+        yield "\n### Checks and graders\n\n"
+        yield from table_markdown(named_table(found))
     slices = slice_differences(found, is_verbose=is_verbose).only("slice", "value", "n", "pass rate", "p (Holm)")
     if slices.rows:
         yield "\n### Slices\n\n"

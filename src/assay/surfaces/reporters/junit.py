@@ -11,6 +11,7 @@ from itertools import groupby
 
 from assay.core.issue import Issue
 from assay.core.report import ValidationReport
+from assay.core.summary import Summary
 from assay.core.text import REPLACEMENT, printable
 from assay.presentation.decisions import CheckedRun, CiCheck, RecordCheck
 from assay.presentation.validation import change_line, contract_name, limited, place, record_label
@@ -139,12 +140,21 @@ def _run_properties(checked: CheckedRun) -> Iterator[str]:
         "pass_rate": None if summary is None else metric_text(summary.pass_rate_metric, is_rate=True),
         "n_scored": None if summary is None else summary.n_scored,
         "manifest_sha256": manifest.own_hash,
+        **dict(_named_rates(summary)),
     }
     yield "    <properties>\n"
     for name, value in known.items():
         if value is not None:
             yield f"      <property name={attribute(name)} value={attribute(str(value))}/>\n"
     yield "    </properties>\n"
+
+
+def _named_rates(summary: Summary | None) -> Iterator[tuple[str, str]]:
+    """Yield the pass rates of checks and graders, by name."""
+    for member in ("checks", "graders"):
+        named = getattr(summary, member, None)
+        for name, one in named.items() if isinstance(named, dict) else ():
+            yield f"{member}.{name}", metric_text(one.pass_rate_metric, is_rate=True)
 
 
 def _check_case(check: CiCheck, classname: str, record: RecordCheck | None = None) -> Iterator[str]:

@@ -149,7 +149,15 @@ def too_large(limit: int) -> HttpError:
 
 LINES = ("application/x-ndjson", "application/jsonl", "application/jsonlines")
 YAML = ("application/yaml", "application/x-yaml")
-_ENDINGS = {"application/json": ".json", **dict.fromkeys(LINES, ".jsonl"), **dict.fromkeys(YAML, ".yaml")}
+TABLES = {
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.apache.parquet": ".parquet",
+}
+"""Content types of tables, whose columns the parameters name."""
+_TABLE_CONTRACTS = ("auto", "legal_eval_v1", "batch_v1")
+_ENDINGS = {"application/json": ".json", **dict.fromkeys(LINES, ".jsonl"), **dict.fromkeys(YAML, ".yaml"), **TABLES}
 
 
 class ClientGone(Exception):
@@ -170,6 +178,9 @@ def ending_of(request: AnyRequest, contract: ContractChoice) -> str:
     media_type = header.get_content_type() if header["content-type"] else ""
     # RFC 2231 spellings such as `charset*` begin with the same word.
     charsets = {str(value).lower() for name, value in header.get_params([]) if name.lower().startswith("charset")}
+    if media_type in TABLES and contract in _TABLE_CONTRACTS:
+        # A table may be in any encoding, which is found by its bytes.
+        return TABLES[media_type]
     if media_type not in media_types(contract) or not charsets <= {"utf-8", "utf8"}:
         raise HttpError(
             415,
