@@ -3,7 +3,7 @@
 import pytest
 
 from assay.datasets.tables import column_names as names
-from assay.datasets.tables.column_names import folded
+from assay.datasets.tables.column_names import folded, is_qualified
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,15 @@ def test_columns_of_single_choices_have_a_sign(column: str, sign: str) -> None:
     match = names.FAMILY.fullmatch(folded(column))
     assert match is not None
     assert match["sign"] == sign
+
+
+@pytest.mark.parametrize("column", ["customer_question", "question_text", "Question (EN)", "用户输入的问题"])
+def test_a_known_name_with_a_word_more_is_known(column: str) -> None:
+    assert is_qualified(folded(column), names.PROMPTS[0])
+
+
+@pytest.mark.parametrize(
+    "column", ["question_id", "Question No.", "question_type", "total_questions_count", "prompt_template", "system_prompt"]
+)
+def test_what_numbers_or_describes_questions_is_no_question(column: str) -> None:
+    assert not is_qualified(folded(column), names.PROMPTS[0])

@@ -205,3 +205,8 @@ def test_a_column_of_numbers_that_repeats_is_no_id() -> None:
 
 def test_assertions_of_promptfoo_are_told_from_references() -> None:
     assert "assay import" in refusal({"input": "Hi", "__expected": "contains: Hello"}).message
+
+
+def test_a_column_a_is_a_reference_next_to_q_alone() -> None:
+    assert found({"Q": "Why?", "A": "Because"}) == ColumnSection(prompt="Q", reference="A")
+    assert refusal({"question": "Which?", "A": "red one", "B": "green one", "C": "blue one"}).role == "reference"

@@ -59,7 +59,7 @@ REFERENCES = (
         ответ, ответы, відповідь, отговор, cevap, yan\u0131t, إجابة, الإجابة, جواب, תשובה, उत्तर, जवाब
         答案, 回答, 回复, 解答, 答え, 回答文, 답, 답변, 대답, câu trả lời, jawaban, jawapan, คำตอบ
     """),
-    _names("output, outputs, completion, completions, a"),
+    _names("output, outputs, completion, completions"),
 )
 """Names of the column with the reference answer."""
 RECORDED_ANSWERS = _names("""
@@ -190,7 +190,6 @@ _LANGUAGES = frozenset(("en", "de", "fr", "it", "es", "pt", "nl", "sv", "da", "f
         "ja",
         "ko",
         "vi",
-        "id",
         "th",
         "english",
         "german",

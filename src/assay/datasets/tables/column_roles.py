@@ -273,6 +273,9 @@ class _ColumnSearch:
         self._refuse_wrong_answers()
         self._find("rubric", names.RUBRICS)
         levels = names.REFERENCES[:2] if self._has_models() else names.REFERENCES
+        if folded(self._roles.get("prompt", "")) == "q":
+            # A column `A` is a reference next to `Q` alone; next to `B` it is a choice.
+            levels = (levels[0], levels[1] | {"a"}, *levels[2:])
         found = self._find("reference", levels[:2]) or self._find("reference", levels[:2], is_qualified_too=True)
         if not found and not self._find("reference", levels[2:]):
             self._take_whole_output()
