@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from assay.engine.execution.run import open_or_create, prepare, run_to_completio
 from assay.engine.execution.run_context import RunEnvironment, open_run_context
 from assay.engine.planning.request import RunRequest
 from assay.engine.storage.run_paths import RunPaths
-from assay.store.ledger import ClaimLost, CommitEntry
+from assay.store.ledger import ClaimLost, CommitEntry, Ledger
 from tests.crash.job import write_job
 from tests.crash.provider import CountingProvider
 from tests.engine.execution.test_faults import BAD_KEY, DOWN, finished, good, states
@@ -81,8 +82,7 @@ def test_what_could_not_be_written_is_told_before_a_stop() -> None:
 def test_a_record_of_a_shard_that_was_taken_over_makes_no_further_call(tmp_path: Path) -> None:
     folders = begun(tmp_path)
 
-    async def evaluated() -> None:
-        ledger = folders.open_ledger()
+    async def evaluated(ledger: Ledger) -> None:
         claim = ledger.claim(0, owner="this worker")
         (opened, *_) = ledger.open_records(0)
         ledger.claim(0, owner="another")
@@ -96,7 +96,8 @@ def test_a_record_of_a_shard_that_was_taken_over_makes_no_further_call(tmp_path:
                 await run_case(opened, claim, context)
             assert context.counters.calls == 0
 
-    asyncio.run(evaluated())
+    with closing(folders.open_ledger()) as ledger:
+        asyncio.run(evaluated(ledger))
 
 
 class HoldingProvider(CountingProvider):
