@@ -14,6 +14,7 @@ import pytest
 from assay import api
 from assay.core.artifact_lines import AttemptLine, CaseLine, FailureLine, PredictionLine, ValidationLine
 from assay.core.case import Case
+from assay.core.graders import GraderPlan, JudgePrompt
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, Grade, GradedOutcome, Score
 from assay.core.plan import plan_sha256
@@ -234,6 +235,19 @@ def test_hashes_in_a_redacted_plan_stay_whole() -> None:
     members = RedactedPlan(plan, Redactor()).members()
     assert (members["datasets"][0]["sha256"], members["responses_sha256"]) == (dataset.sha256, plan.responses_sha256)
     assert members["datasets"][0]["name"] == "[REDACTED:email]"
+
+
+def test_hashes_of_prompts_stay_whole_and_their_texts_are_redacted() -> None:
+    card = "4242424242424242"
+    prompt = JudgePrompt(name="own.txt", sha256=f"a {card} b", text="Ask ann@example.org. {{answer}}")
+    graders = (
+        GraderPlan(name="form", kind="checks", is_primary=True),
+        GraderPlan(name="house", kind="judge", judge="j", prompt=prompt),
+    )
+    plan = msgspec.structs.replace(plan_of(provider_of("scripted")), graders=graders)
+    members: Any = RedactedPlan(plan, Redactor()).members()
+    assert "prompt" not in members["graders"][0]
+    assert members["graders"][1]["prompt"] == {**msgspec.to_builtins(prompt), "text": "Ask [REDACTED:email]. {{answer}}"}
 
 
 # Ids
