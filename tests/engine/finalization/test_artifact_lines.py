@@ -348,8 +348,8 @@ def test_every_field_of_a_line_is_documented(artifact: str, line: type[msgspec.S
 def test_every_member_of_a_document_is_documented(tmp_path: Path, artifact: str) -> None:
     result = finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2, judges=PANEL)
     # `failures` is in the manifest of a run that failed and was resumed, and in no other.
-    # Checks and tool calls are in the metrics of runs that have some.
-    assert documented(artifact) - {"failures", "checks", "tool_calls"} == set(document(result, artifact))
+    # Checks, graders and tool calls are in the metrics of runs that have some.
+    assert documented(artifact) - {"failures", "checks", "graders", "tool_calls"} == set(document(result, artifact))
 
 
 def test_every_member_within_a_member_of_the_metrics_is_named(with_many_figures: RunResult) -> None:
