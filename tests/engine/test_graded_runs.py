@@ -9,6 +9,8 @@ import pytest
 import assay
 from assay import api
 from assay.testing import StubProvider, StubReply
+from tests.crash.job import Job, write_job
+from tests.crash.provider import Answer, CountingProvider
 from tests.engine.graded_files import GRADERS, PROMPT, graded, lines, metrics, run_file
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "checks" / "graders.yaml"
@@ -153,3 +155,57 @@ def test_a_prompt_that_changes_makes_another_run(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text(PROMPT + "Be strict.\n", encoding="utf-8")
     second = api.plan_runs(api.RunRequest(run_file=str(path))).plans[0]
     assert first.graders[2].prompt != second.graders[2].prompt
+
+
+# Interruptions, repeats and several processes
+
+VERDICT = json.dumps({"verdict": "pass", "reason": "It is polite."})
+
+
+def graded_job(folder: Path, base_url: str, **members: Any) -> Job:
+    """A job whose answers are checked, and judged by two prompts."""
+    graders = [
+        {"name": "form", "primary": True, "checks": [{"type": "length", "max": 5, "name": "short"}]},
+        *({"name": name, "judge": f"stub/{name}", "prompt": "own.txt"} for name in ("mild", "strict")),
+    ]
+    job = write_job(folder, base_url, records=20, judges=[], graders=graders, on_invalid="skip", **members)
+    (folder / "own.txt").write_text(PROMPT, encoding="utf-8")
+    return job
+
+
+def verdicts(model: str, case: str, _: int) -> Answer:
+    """Short answers, and verdicts of judges of which one is lost about every tenth."""
+    if model == "strict" and int(case) % 10 == 3:
+        return 200, "no verdict at all", {}
+    return 200, "Something." if model == "candidate" else VERDICT, {}
+
+
+def test_a_killed_run_repeats_only_the_calls_that_were_under_way(tmp_path: Path) -> None:
+    with CountingProvider(verdicts, latency=0.01) as provider:
+        job = graded_job(tmp_path, provider.base_url)
+        provider.hold(after=25)
+        running = job.start("x")
+        provider.wait_for(26, while_alive=running)
+        running.kill()
+        provider.let_go()
+        running.communicate()
+        result = api.resume("x", runs_dir=job.runs)
+        twice = sum(count - 1 for (_, case), count in provider.calls.items() if int(case) % 10 != 3)
+        assert twice <= provider.most_in_flight
+    assert (result.metrics["checks"]["short"]["n"], result.metrics["graders"]["mild"]["n"]) == (20, 20)
+    assert (result.metrics["graders"]["strict"]["n"], result.metrics["graders"]["strict"]["errors"]) == (
+        18,
+        {"judge_parse_error": 2},
+    )
+    assert api.verify("x", runs_dir=job.runs) == []
+
+
+def test_each_repeat_of_a_record_is_graded_by_every_grader(tmp_path: Path) -> None:
+    with CountingProvider(verdicts) as provider:
+        job = graded_job(tmp_path, provider.base_url, repeat=2)
+        (result,) = api.run(job.folder / "run.json", run_id="x", runs_dir=str(job.runs))
+    found = result.metrics
+    assert (found["checks"]["short"]["n"], found["graders"]["strict"]["n"], found["n_scored"]) == (40, 36, 40)
+    # Answers to one record are no independent ones.
+    assert found["checks"]["short"]["pass_rate_interval"]["n"] == 20
+    assert found["graders"]["strict"]["pass_rate_interval"]["n"] == 18

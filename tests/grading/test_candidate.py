@@ -3,7 +3,7 @@ import pytest
 from assay.core.case import Attachment, Choice, Message
 from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings
-from assay.grading.candidate import candidate_messages
+from assay.grading.candidate import candidate_ask, candidate_messages
 from assay.grading.methods import assign
 from tests.grading.driving import SETTINGS, batch_case, drive, golden_case, judged, mcq_case, reference_case
 
@@ -54,6 +54,13 @@ def test_context_of_a_conversation_without_a_user_is_a_message_of_its_own() -> N
 def test_notes_of_a_golden_case_reach_neither_candidate_nor_judge() -> None:
     driven = drive(golden_case(notes="a secret remark"), judged('{"score": 5, "justification": "Right."}'))
     assert "secret" not in repr(driven.rounds)
+
+
+def test_an_endpoint_is_not_sent_how_a_record_is_checked() -> None:
+    case = reference_case(metadata={"checks": [{"type": "equals", "value": "4"}], "topic": "sums"})
+    record = candidate_ask(assign(case, SETTINGS, attachments={})).record
+    assert record is not None
+    assert record.metadata == {"topic": "sums"}
 
 
 def test_attachments_are_appended_under_their_titles() -> None:

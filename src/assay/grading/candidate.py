@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from assay.core.case import Attachment, Case, Criterion, Message, attachment_section
+from assay.core.checks import RECORD_CHECKS
 from assay.core.model_call import CANDIDATE_CALL, AttachedText, ModelRequest, RecordInput
 from assay.core.open_fields import OpenField, grading_fields, question_fields
 from assay.core.outcome import GradingFailure
@@ -65,6 +66,10 @@ _UNNAMED_COURSE = "law"
 """Replaces the course that a record does not name."""
 
 
+_GRADING = (METADATA_CALLS, "tool_matching", RECORD_CHECKS)
+"""Members of metadata that belong to the grading."""
+
+
 def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
     """Build the request for the answer; raises GradingFailure when an attachment's text is missing.
 
@@ -87,10 +92,10 @@ def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
 
 def _record_input(case: Case, texts: Mapping[str, str]) -> RecordInput:
     attached = (AttachedText(one.path, one.title or one.path, one.kind, texts.get(one.path, "")) for one in case.attachments)
-    # An endpoint may be sent all metadata, in which rows of legal_eval_v1 hold the calls that are expected of it.
+    # An endpoint may be sent all metadata, in which records hold the calls that are expected of it, and their checks.
     metadata = case.metadata
-    if METADATA_CALLS in metadata:
-        metadata = {name: value for name, value in metadata.items() if name not in (METADATA_CALLS, "tool_matching")}
+    if METADATA_CALLS in metadata or RECORD_CHECKS in metadata:
+        metadata = {name: value for name, value in metadata.items() if name not in _GRADING}
     return RecordInput(id=case.id, metadata=metadata, attachments=tuple(attached))
 
 

@@ -14,6 +14,7 @@ import pytest
 from assay import api
 from assay.core.artifact_lines import AttemptLine, CaseLine, FailureLine, PredictionLine, ValidationLine
 from assay.core.case import Case
+from assay.core.graders import GraderPlan, JudgePrompt
 from assay.core.model_call import Reply
 from assay.core.outcome import Attempt, Grade, GradedOutcome, Score
 from assay.core.plan import plan_sha256
@@ -236,6 +237,19 @@ def test_hashes_in_a_redacted_plan_stay_whole() -> None:
     assert members["datasets"][0]["name"] == "[REDACTED:email]"
 
 
+def test_hashes_of_prompts_stay_whole_and_their_texts_are_redacted() -> None:
+    card = "4242424242424242"
+    prompt = JudgePrompt(name="own.txt", sha256=f"a {card} b", text="Ask ann@example.org. {{answer}}")
+    graders = (
+        GraderPlan(name="form", kind="checks", is_primary=True),
+        GraderPlan(name="house", kind="judge", judge="j", prompt=prompt),
+    )
+    plan = msgspec.structs.replace(plan_of(provider_of("scripted")), graders=graders)
+    members: Any = RedactedPlan(plan, Redactor()).members()
+    assert "prompt" not in members["graders"][0]
+    assert members["graders"][1]["prompt"] == {**msgspec.to_builtins(prompt), "text": "Ask [REDACTED:email]. {{answer}}"}
+
+
 # Ids
 
 
@@ -334,8 +348,8 @@ def test_every_field_of_a_line_is_documented(artifact: str, line: type[msgspec.S
 def test_every_member_of_a_document_is_documented(tmp_path: Path, artifact: str) -> None:
     result = finished(write_batch(tmp_path / "d.json", batch_record("a")), repeat=2, judges=PANEL)
     # `failures` is in the manifest of a run that failed and was resumed, and in no other.
-    # Checks and tool calls are in the metrics of runs that have some.
-    assert documented(artifact) - {"failures", "checks", "tool_calls"} == set(document(result, artifact))
+    # Checks, graders and tool calls are in the metrics of runs that have some.
+    assert documented(artifact) - {"failures", "checks", "graders", "tool_calls"} == set(document(result, artifact))
 
 
 def test_every_member_within_a_member_of_the_metrics_is_named(with_many_figures: RunResult) -> None:

@@ -172,8 +172,12 @@ class RedactedPlan:
         imported = plan.imported and _imported(plan.imported, self.redactor)
         # Taken out before redaction and put back after it, each redacted by its own function.
         bare = _replace(plan, datasets=(), responses_sha256="", comparison=None, imported=None, plugins=())
-        hashless = _replace(bare, candidate=self.candidate, judges=self.judges)
+        graders = tuple(_replace(one, prompt=one.prompt and _replace(one.prompt, sha256="")) for one in plan.graders)
+        hashless = _replace(bare, candidate=self.candidate, judges=self.judges, graders=graders)
         shown: JsonObject = self.redactor.structure(msgspec.to_builtins(hashless), _PLAN)
+        for grader, members in zip(plan.graders, shown["graders"], strict=True):
+            if grader.prompt is not None:
+                members["prompt"]["sha256"] = grader.prompt.sha256
         shown["redact"] = [{"name": rule.name, "pattern": self._pattern(rule)} for rule in plan.redact]
         hashed = {"datasets": self.datasets, "comparison": self.comparison, "imported": imported, "plugins": self.plugins}
         # Whose run it is decides who may see it, so that it is never changed.
