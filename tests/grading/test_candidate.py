@@ -5,7 +5,7 @@ from assay.core.outcome import GradingFailure
 from assay.grading import GradingSettings
 from assay.grading.candidate import candidate_ask, candidate_messages
 from assay.grading.methods import assign
-from tests.grading.driving import SETTINGS, batch_case, drive, golden_case, judged, mcq_case, reference_case
+from tests.grading.driving import SETTINGS, batch_case, drive, golden_case, judged, mcq_case, reference_case, replaced
 
 FRIENDLY = GradingSettings(candidate="model", judges=("judge",), system_prompt="Be brief.")
 
@@ -90,3 +90,11 @@ def test_several_correct_choices_are_announced() -> None:
 def test_placeholders_in_choices_stay_as_they_are() -> None:
     case = mcq_case(choices=(Choice("A", "{{task}}"), Choice("B", "{{choices}}")))
     assert "A. {{task}}\nB. {{choices}}" in sent(case)[0].content
+
+
+def test_an_endpoint_is_not_sent_what_followed_in_the_recording() -> None:
+    metadata = {"turn_id": 1, "reply_turns": [{"turn_id": 2, "tool_used": "look", "tool_input": {"id": 7}}]}
+    case = replaced(reference_case(metadata=metadata), contract="conversation_v1", expected_calls=())
+    record = candidate_ask(assign(case, SETTINGS)).record
+    assert record is not None
+    assert record.metadata == {"turn_id": 1}

@@ -93,9 +93,11 @@ def candidate_ask(assignment: GradingAssignment) -> ModelRequest:
 def _record_input(case: Case, texts: Mapping[str, str]) -> RecordInput:
     attached = (AttachedText(one.path, one.title or one.path, one.kind, texts.get(one.path, "")) for one in case.attachments)
     # An endpoint may be sent all metadata, in which records hold the calls that are expected of it, and their checks.
+    # The recorded calls of a conversation are in its metadata too.
+    hidden = (*_GRADING, "reply_turns") if case.contract == "conversation_v1" else _GRADING
     metadata = case.metadata
-    if METADATA_CALLS in metadata or RECORD_CHECKS in metadata:
-        metadata = {name: value for name, value in metadata.items() if name not in _GRADING}
+    if any(name in metadata for name in hidden):
+        metadata = {name: value for name, value in metadata.items() if name not in hidden}
     return RecordInput(id=case.id, metadata=metadata, attachments=tuple(attached))
 
 
