@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -11,20 +12,41 @@ import msgspec
 
 from assay.core.contract import CONTRACTS, ContractId
 from assay.core.model_call import ModelFailure, Reply
+from assay.models.limited_stub import (
+    CallsInFlight,
+    FixedWindow,
+    HeaderStyle,
+    LimitState,
+    SlidingWindow,
+    StubLimit,
+    TokenBucket,
+    limit_headers,
+)
 from assay.models.scripted import Answer, Script, ScriptedModel, named_script
 
 __all__ = [
     "Answer",
+    "CallsInFlight",
+    "FixedWindow",
+    "LimitState",
     "ModelFailure",
     "Reply",
     "Script",
     "ScriptedModel",
+    "SlidingWindow",
+    "StubLimit",
     "StubProvider",
     "StubReply",
     "StubRequest",
+    "TokenBucket",
     "example_dataset",
     "named_script",
 ]
+
+
+_LIMIT_REACHED = {"error": {"message": "rate limit reached", "type": "rate_limit_error"}}
+_TOKENS = 52
+"""Tokens of every answer."""
 
 
 class StubReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +77,28 @@ class StubProvider:
     """A provider on loopback that speaks chat completions, responses and messages, for the time of a `with` block.
 
     It answers with a text, with the texts of a list in their order, or with what a function makes of the request. `wrap` makes the
-    body of a reply of a request and its answer, for an API that the stub does not speak itself.
+    body of a reply of a request and its answer, for an API that the stub does not speak itself. `limit` is a rate limit, such as
+    `TokenBucket(10)` for ten requests per second: what is beyond it gets a 429 at once, with the `headers` that state it, in the
+    form of some vendor. `latency` is the seconds that an answer takes.
     """
 
-    def __init__(self, answers: StubAnswers = "The answer is 4.", *, wrap: StubWrap | None = None) -> None:
+    def __init__(
+        self,
+        answers: StubAnswers = "The answer is 4.",
+        *,
+        wrap: StubWrap | None = None,
+        limit: StubLimit | None = None,
+        headers: HeaderStyle = "none",
+        latency: float = 0.0,
+    ) -> None:
         self._script = _stub_script(answers)
         self._wrap = wrap
+        self._limit = limit
+        self._headers: HeaderStyle = headers
+        self._latency = latency
+        self._in_flight = 0
+        self.rejected = 0
+        """Requests that were beyond the limit."""
         self._lock = threading.Lock()
         self.requests: list[StubRequest] = []
         self._server = _Server(("127.0.0.1", 0), _exchange_for(self))
@@ -74,7 +112,35 @@ class StubProvider:
         """Note a request and say what is sent back."""
         with self._lock:
             self.requests.append(request)
-            said = self._script(request)
+            stated, is_accepted = self._check_limit()
+            said = self._script(request) if is_accepted else StubReply(status=429, body=_LIMIT_REACHED, headers=stated)
+        if is_accepted and self._latency:
+            time.sleep(self._latency)
+        with self._lock:
+            self._in_flight -= is_accepted
+        if is_accepted and stated:
+            reply = self._reply(request, said)
+            return msgspec.structs.replace(reply, headers={**stated, **reply.headers})
+        return self._reply(request, said)
+
+    def _check_limit(self) -> tuple[dict[str, str], bool]:
+        """Return the headers that state the limit, and whether a request is within it."""
+        self._in_flight += 1
+        if self._limit is None:
+            return {}, True
+        units = _TOKENS if self._limit.unit == "tokens" else 1
+        state = self._limit.take(time.monotonic(), units, self._in_flight - 1)
+        self._in_flight -= not state.is_accepted
+        self.rejected += not state.is_accepted
+        seconds = getattr(self._limit, "seconds", None)
+        stated = (
+            {}
+            if self._headers == "none"
+            else limit_headers(self._headers, state, self._limit.unit, now=time.time(), seconds=seconds)
+        )
+        return stated, state.is_accepted
+
+    def _reply(self, request: StubRequest, said: StubAnswer) -> StubReply:
         if isinstance(said, StubReply):
             return said
         wrap = self._wrap or _wrap_for(request.path)
