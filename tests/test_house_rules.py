@@ -34,6 +34,7 @@ NO_TEST_OF_ITS_NAME = {
     "core/case.py": _TYPES,
     "core/http_answers.py": _TYPES,
     "core/model_call.py": _TYPES,
+    "core/provider_limit.py": _TYPES,
     "core/setup_checks.py": _TYPES,
     "core/version.py": "one constant, which a rule below compares with the installed version",
     "models/anthropic_batches.py": _BOTH_BATCHES,

@@ -84,7 +84,7 @@ def steady(model: str, case: str, _: int) -> Answer:
     if model.startswith("judge"):
         return (200, "no verdict at all", {}) if number % 17 == 5 else (200, VERDICT, {})
     if number % 11 == 3:
-        return 503, error("overloaded"), {}
+        return 500, error("overloaded"), {}
     if number % 13 == 7:
         return 400, error("not like this", kind="invalid_request_error"), {}
     return 200, f"Something about [case {case}], said at length.", {}

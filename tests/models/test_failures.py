@@ -11,7 +11,7 @@ import pytest
 from assay.core.model_call import TRANSIENT_CODES, ModelFailure, Usage
 from assay.core.outcome import ANSWER_TRUNCATED
 from assay.engine.execution.batch_requests import UNANSWERED_MESSAGES
-from assay.engine.execution.limits import REJECTED
+from assay.engine.execution.rejections import REJECTED
 from assay.models.failures import (
     ERROR_WORDS,
     EXCEPTION_CODES,

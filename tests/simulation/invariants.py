@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import fsum, isclose
 
+from assay.engine.execution.learned_limit import LONGEST_INTERVAL
 from assay.engine.finalization.recompute import differences
 from assay.store.published_run import open_run_folder
 from assay.store.verify import verify_run
 from tests.simulation.grades import scores_are_what_judges_said, slow_answers_do_not_pass, tokens_are_kept
 from tests.simulation.history import History
-from tests.simulation.provider import CANDIDATE
+from tests.simulation.provider import CANDIDATE, REJECTED_ON_ARRIVAL
 from tests.simulation.scenario import HOSTS
 from tests.simulation.sealed import Line, Sealed
 from tests.simulation.world import MOMENT, Call
@@ -63,11 +64,11 @@ def what_is_finished_stays(history: History, sealed: Sealed) -> Iterator[str]:
 
 
 def no_call_is_made_too_often(history: History, sealed: Sealed) -> Iterator[str]:
-    """At most as many attempts as the plan allows, one round after the other, and none after a reply."""
+    """At most as many attempts that count as the plan allows, one round after the other, and none after a reply."""
     most = history.scenario.run_file["retry"]["max_attempts"]
     for (position, call_id), attempts in sealed.by_call.items():
-        rounds = [attempt["record_attempt"] for attempt in attempts]
-        if len(attempts) > most or rounds != sorted(set(rounds)) or rounds[-1] > most:
+        rounds = [attempt["record_attempt"] for attempt in attempts if attempt["counted"]]
+        if len(rounds) > most or rounds != sorted(set(rounds)) or max(rounds, default=0) > most:
             yield f"record {position} has attempts at {call_id} in rounds {rounds} of {most}"
         replied = [attempt["error_code"] is None for attempt in attempts]
         if any(replied[:-1]):
@@ -75,20 +76,24 @@ def no_call_is_made_too_often(history: History, sealed: Sealed) -> Iterator[str]
 
 
 def only_calls_in_flight_are_lost(history: History, sealed: Sealed) -> Iterator[str]:
-    """Every call that the provider saw is in the log, except those in flight when a process died or its disk failed."""
+    """Every call that the provider saw is in the log, except those in flight when a process died or its disk failed.
+
+    What it rejects on arrival costs nothing, and is not waited for.
+    """
     cached = [attempt for attempt in sealed.attempts if "cached" in attempt["flags"]]
     total = len(sealed.attempts) - len(cached)
     logged = [0, *(total if ending.look.is_sealed else ending.look.attempts for ending in history.endings)]
     for life, (ending, (before, after)) in enumerate(zip(history.endings, pairwise(logged), strict=True), 1):
         calls = sum(call.life == life for call in history.calls)
         lost = calls - (after - before)
-        allowed = history.scenario.concurrency if ending.how in _LOSING else 0
+        free = sum(call.life == life and call.kind in REJECTED_ON_ARRIVAL for call in history.calls)
+        allowed = history.scenario.concurrency + free if ending.how in _LOSING else 0
         if not 0 <= lost <= allowed:
             yield f"life {life} ({ending.how}) made {calls} calls and logged {after - before}; {allowed} may be lost"
 
 
 def no_call_follows_a_cancel(history: History, sealed: Sealed) -> Iterator[str]:  # noqa: ARG001
-    """When a cancel is seen, which takes a second at most, no call is made; until then no more than there are slots."""
+    """When a cancel is seen, which takes a second at most, no call is made; until then no more that cost than there are slots."""
     if history.cancelled_at is None:
         return
     at = history.cancelled_at
@@ -96,6 +101,7 @@ def no_call_follows_a_cancel(history: History, sealed: Sealed) -> Iterator[str]:
     seen = min([slowest, *(moment for moment in history.appends if moment > at)]) + MOMENT
     later = [call for call in history.calls if call.at > at + MOMENT]
     yield from (f"call {call.number} at {call.at:.3f}, cancelled at {at:.3f}" for call in later if call.at > seen)
+    later = [call for call in later if call.kind not in REJECTED_ON_ARRIVAL]
     if len(later) > history.scenario.concurrency:
         yield f"{len(later)} calls after the cancel with {history.scenario.concurrency} slots"
 
@@ -317,7 +323,7 @@ def nobody_stands_still(history: History, sealed: Sealed) -> Iterator[str]:  # n
     parts = (*providers, run_file["run"]["generation"], run_file["run"]["judging"])
     waits = [60.0 / part["requests_per_minute"] for part in parts if "requests_per_minute" in part]
     waits += [provider["timeout"] for provider in providers]
-    longest = max([retry["max_delay"], 2.4 * 2 ** retry["max_attempts"], *waits]) + 2.0
+    longest = max([retry["max_delay"], LONGEST_INTERVAL, 2.4 * 2 ** retry["max_attempts"], *waits]) + 2.0
     for life, ending in enumerate(history.endings, 1):
         calls = [call for call in history.calls if call.life == life]
         appends = [moment for moment in history.appends if ending.begun <= moment <= ending.at]

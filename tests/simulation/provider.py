@@ -112,7 +112,7 @@ class Provider:
     def _refusal(self, call: Call) -> bytes:
         status, error = REFUSALS[call.kind]
         headers = {}
-        if call.kind in ("rate_limited", "overloaded") and self._world.chance.random() < 0.5:
+        if call.kind in REJECTED_ON_ARRIVAL and self._world.chance.random() < 0.5:
             headers["Retry-After"] = self._world.chance.choice(WAITS)
             call.retry_after = _seconds(headers["Retry-After"])
         return self._reply(call, status, json.dumps({"error": error}), headers)
@@ -192,6 +192,8 @@ ANSWERS = (
     "<script>alert(1)</script> ",
     "5 ",
 )
+REJECTED_ON_ARRIVAL = ("rate_limited", "overloaded")
+"""Kinds of ends that cost nothing, and are no attempt while others get through."""
 UNREADABLE = {"prose": "I think that it is rather good.", "bad_json": '{"score": 4, "justif', "out_of_scale": '{"score": 85}'}
 """What judges say that is no verdict, by kind."""
 REFUSALS: dict[str, tuple[int, Body]] = {

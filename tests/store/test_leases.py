@@ -14,24 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.errors import StoreUnavailable
+from assay.core.provider_limit import FoundLimit
 from assay.integrations.postgres import PostgresLedger, PostgresLedgers
-from assay.store.leases import AHEAD, ALL, BURST, LeaseGrant, LeaseRequest, LeaseStore, Pool, RunLimits, grant_lease
+from assay.store.leases import ALL, LeaseGrant, LeaseRequest, LeaseStore, Pool, RunLimits, SharedFinding, grant_lease
 from tests.store.databases import Database, run_in, running_database
 from tests.store.samples import start_python
 
-TERMS = RunLimits(
-    seats={ALL: 10},
-    rates={"requests": 600.0, "tokens": 60_000.0},
-    gates={"gate": ("requests",), "metered": ()},
-    metered={"metered": ("tokens",)},
-    life=3.0,
-)
+TERMS = RunLimits(seats={ALL: 10}, rates={"requests": 600.0, "tokens": 60_000.0}, life=3.0)
 WORKERS = st.sampled_from("abcd")
-
-
-def allowed(span: float) -> float:
-    """The most calls at 600 per minute in so many seconds; a microsecond is lost in rounding the time of a day."""
-    return 10 * (span + BURST) + 1 + 0.001
 
 
 class Desk:
@@ -64,17 +54,27 @@ def test_a_question_that_is_repeated_spends_nothing_twice() -> None:
     assert desk.ask("a", spent=1.0).spent == 1.0
 
 
-@given(st.lists(st.tuples(WORKERS, st.integers(0, 40), st.floats(0, 2)), min_size=1, max_size=40))
-def test_a_rate_is_exceeded_by_no_more_than_its_burst_whoever_asks_when(asks: list[tuple[str, int, float]]) -> None:
-    desk, moments = Desk(), []
-    for worker, calls, later in asks:
+@given(st.lists(st.tuples(WORKERS, st.floats(0, 900), st.floats(0, 2)), min_size=1, max_size=40))
+def test_the_shares_of_a_rate_are_never_more_than_the_rate(asks: list[tuple[str, float, float]]) -> None:
+    desk = Desk()
+    granted, until = dict.fromkeys("abcd", 0.0), dict.fromkeys("abcd", 0.0)
+    for worker, wanted, later in asks:
         desk.now += later
-        moments += [desk.now + moment for moment in desk.ask(worker, calls={"gate": calls}).moments["gate"]]
-    moments.sort()
-    spans = [
-        (end - start, last - first + 1) for first, start in enumerate(moments) for last, end in enumerate(moments[first:], first)
-    ]
-    assert all(calls <= allowed(span) for span, calls in spans)
+        for dead in [name for name in "abcd" if desk.now >= until[name]]:
+            granted[dead] = 0.0
+        granted[worker] = desk.ask(worker, wanted={"requests": wanted}).rates["requests"]
+        until[worker] = desk.now + TERMS.life
+        assert sum(granted.values()) <= 600.0 + 1e-6
+
+
+def test_workers_with_calls_for_more_than_a_rate_get_equal_parts_of_what_the_others_leave() -> None:
+    desk = Desk()
+    for _ in range(3):
+        found = {
+            worker: desk.ask(worker, wanted={"requests": wanted}).rates["requests"]
+            for worker, wanted in zip("abc", (100, 600, 600), strict=True)
+        }
+    assert found == {"a": 100.0, "b": 250.0, "c": 250.0}
 
 
 @given(st.lists(st.tuples(WORKERS, st.sampled_from(["ask", "begin", "end"]), st.integers(0, 12), st.floats(0, 1)), max_size=80))
@@ -140,26 +140,15 @@ def test_what_was_held_while_the_database_was_away_is_held_until_its_holder_coul
     assert desk.wants("b", 10, started=desk.now - 1 - TERMS.life) == 10
 
 
-def test_calls_wait_until_tokens_that_were_used_are_paid_off() -> None:
+def test_a_worker_is_told_what_the_others_have_used() -> None:
     desk = Desk()
-    assert desk.ask("a", used={"tokens": (5_000.0, 10)}, calls={"metered": 3}).moments["metered"] == ()
-    assert desk.ask("b", calls={"metered": 3}).waits["metered"] == pytest.approx(5.0 - BURST - AHEAD)
-    desk.now += 5.0 - BURST
-    assert desk.ask("b", calls={"metered": 3}).moments["metered"] == (0.0,)
-
-
-def test_calls_under_way_are_expected_to_use_as_many_tokens_as_others_did() -> None:
-    desk = Desk()
-    desk.ask("a", used={"tokens": (1_000.0, 10)}, pending={"tokens": 30})
-    # The last second's worth is paid off, and thirty calls will use three more.
-    desk.now += 1.0
-    assert desk.ask("b", calls={"metered": 3}).waits["metered"] == pytest.approx(3.0 - BURST - AHEAD)
-    assert desk.ask("a", pending={"tokens": 0}).seats == {ALL: 0}
-    assert desk.ask("b", calls={"metered": 3}).moments["metered"] == (0.0, 0.0, 0.0)
+    desk.ask("a", used={"tokens": 5_000.0})
+    desk.now += 2.0
+    assert desk.ask("b").debts == {"requests": 0.0, "tokens": pytest.approx(3.0)}
 
 
 def test_a_question_whose_answer_was_lost_charges_nothing_twice() -> None:
-    need = LeaseRequest(worker="a", number=1, used={"tokens": (1_000.0, 1)})
+    need = LeaseRequest(worker="a", number=1, used={"tokens": 1_000.0})
     once, _ = grant_lease(Pool(), need, TERMS, now=1000.0, started=0.0)
     twice, _ = grant_lease(once, need, TERMS, now=1000.1, started=0.0)
     assert twice.dues == once.dues
@@ -167,20 +156,21 @@ def test_a_question_whose_answer_was_lost_charges_nothing_twice() -> None:
 
 def test_a_clock_that_is_set_back_gives_nothing_twice() -> None:
     desk = Desk()
-    while desk.ask("a", calls={"gate": 40}).moments["gate"]:
-        desk.now += 0.01
-    desk.now -= 3600
-    assert desk.ask("b", calls={"gate": 40}).moments["gate"] == ()
+    desk.ask("a", used={"tokens": 5_000.0})
+    desk.now -= 10.0
+    assert desk.ask("b").debts["tokens"] == pytest.approx(5.0)
+    desk.now -= 3600.0
+    assert desk.ask("b").debts["tokens"] == pytest.approx(5.0)
 
 
-def test_a_rate_goes_on_by_a_clock_that_was_set_back_for_good() -> None:
-    desk = Desk()
-    while desk.ask("a", calls={"gate": 40}).moments["gate"]:
-        desk.now += 0.01
-    desk.now -= 3600
-    desk.ask("a", calls={"gate": 40})
-    desk.now += 1
-    assert len(desk.ask("a", calls={"gate": 5}).moments["gate"]) == 5
+def test_a_finding_is_told_to_the_others_with_the_rest_of_its_pause() -> None:
+    desk, limit = Desk(), FoundLimit(kind="rate", limit=4.0)
+    desk.ask("a", found={"openai": SharedFinding(limit=limit, paused_for=2.0)})
+    desk.now += 0.5
+    assert desk.ask("b").found == {"openai": (SharedFinding(limit=limit, paused_for=1.5),)}
+    assert desk.ask("a").found == {}
+    desk.now += TERMS.life
+    assert desk.ask("b").found == {}
 
 
 @pytest.mark.parametrize("started", [0.0, 999.0])
@@ -215,38 +205,30 @@ def own() -> Iterator[Database]:
         yield database
 
 
-def granted(leases: LeaseStore, worker: str, *, end: float) -> list[float]:
-    """The moments that a worker who always wants calls is given by the database's clock."""
-    moments: list[float] = []
-    number = 0
-    while time.monotonic() < end or not moments:
-        number += 1
-        grant = leases.ask(LeaseRequest(worker=worker, number=number, calls={"gate": 8}), TERMS)
-        moments += [grant.at + moment for moment in grant.moments["gate"]]
-        time.sleep(0.02)
-    leases.close()
-    return moments
+def highest_sum(leases: "list[LeaseStore]", own: Database | None = None) -> float:
+    """The most that four workers, which ask in turn, have of a rate at the same time; the database may be restarted meanwhile."""
+    granted, highest = [0.0] * len(leases), 0.0
+    for number in range(1, 9):
+        if own is not None and number == 5:
+            own.restart_at_once()
+        for worker, each in enumerate(leases):
+            request = LeaseRequest(worker="abcd"[worker], number=number, wanted={"requests": 600.0})
+            granted[worker] = each.ask(request, TERMS).rates["requests"]
+            highest = max(highest, sum(granted))
+    for each in leases:
+        each.close()
+    assert granted == [150.0] * 4
+    return highest
 
 
 def test_four_workers_keep_one_rate_by_the_clock_of_the_database(run: PostgresLedger) -> None:
-    end = time.monotonic() + 1.5
-    with ThreadPoolExecutor(4) as pool:
-        asked = list(pool.map(lambda worker: granted(run.leases(), worker, end=end), "abcd"))
-    moments = sorted(moment for each in asked for moment in each)
-    assert all(asked)
-    assert len(moments) <= allowed(moments[-1] - moments[0])
+    assert highest_sum([run.leases() for _ in range(4)]) <= 600.0
 
 
 def test_a_rate_holds_over_restarts_of_the_database(own: Database) -> None:
     runs = PostgresLedgers(own.address)
-    ledger, end = runs.create("restarted", plan=b"{}", plan_sha256="ab", at=1.0), time.monotonic() + 2.0
-    with ThreadPoolExecutor(4) as pool:
-        asking = [pool.submit(granted, ledger.leases(), worker, end=end) for worker in "abcd"]
-        for _ in range(2):
-            time.sleep(0.5)
-            own.restart_at_once()
-        moments = sorted(moment for each in asking for moment in each.result())
-    assert len(moments) <= allowed(moments[-1] - moments[0])
+    ledger = runs.create("restarted", plan=b"{}", plan_sha256="ab", at=1.0)
+    assert highest_sum([ledger.leases() for _ in range(4)], own) <= 600.0
     ledger.close()
     runs.close()
 
@@ -322,7 +304,7 @@ def test_the_last_worker_that_leaves_an_ended_run_leaves_nothing_behind(database
     run.set_state("queued", "cancelled", at=2.0)
     leases = run.leases()
     for worker in "ab":
-        leases.ask(LeaseRequest(worker=worker, number=1, calls={"gate": 10}), TERMS)
+        leases.ask(LeaseRequest(worker=worker, number=1), TERMS)
     kept = []
     for worker in "ab":
         leases.leave(worker)

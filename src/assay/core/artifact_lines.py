@@ -180,6 +180,9 @@ class AttemptLine(msgspec.Struct):
     """The judge's reply."""
     raw: str | msgspec.UnsetType | None = msgspec.UNSET
     """The provider's whole body, when the run keeps it; runs of earlier versions have it as `response`."""
+    counted: bool = True
+    """False for a call that is made again because the provider rejected it on arrival, or its account, its key or a parameter. It
+    is none of the record's attempts."""
     sample: int | msgspec.UnsetType = msgspec.UNSET
     refused_parameters: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     steps: list[Any] | msgspec.UnsetType = msgspec.UNSET

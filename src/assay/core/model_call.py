@@ -15,6 +15,10 @@ TRANSIENT_CODES = frozenset({"timeout", "rate_limited", "service_unavailable", "
 """Only these codes are retried."""
 
 
+BUSY_STATUSES = frozenset({429, 498, 503, 529})
+"""Statuses of a request that was rejected on arrival, so that it cost nothing and says nothing about its record."""
+
+
 # Requests are values: their hash is the address of a reply in the ledger and in the cache, so that a resumed run finds it.
 class AttachedText(msgspec.Struct, frozen=True):
     """An attachment with its text, which the messages hold too."""
@@ -199,3 +203,8 @@ class ModelFailure(ReportedFailure):
     def is_transient(self) -> bool:
         """Tell whether the same call may succeed later."""
         return self.code in TRANSIENT_CODES
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether the provider rejected the request on arrival, because of a limit or because it is overloaded."""
+        return self.http_status in BUSY_STATUSES and self.is_transient and not self.is_exhausted

@@ -206,7 +206,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """US dollars; None when the price is unknown."""
     # At most three attempts per record are allowed, and a rejected key or parameter says nothing about the record.
     is_rejection: bool = False
-    """The provider rejected the account or a parameter, which does not count as an attempt: the call is made again."""
+    """The provider rejected the account, a parameter or, while it answered others, this call on arrival. That does not count as an
+    attempt: the call is made again."""
     refused_parameters: tuple[str, ...] = ()
     """Parameters of the plan that were not sent as planned, because the provider had rejected them."""
 

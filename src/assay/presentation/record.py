@@ -507,6 +507,7 @@ def _attempt_facts(attempt: AttemptLine) -> Iterator[Fact]:
         "Ended with": attempt.finish_reason or "",
         "Flags": ", ".join(attempt.flags),
         "Refused parameters": ", ".join(attempt.refused_parameters or ()),
+        "Counted": "" if attempt.counted else "no, it was made again",
         "Told to wait": "" if attempt.retry_after is None else f"{attempt.retry_after:g} s",
         "Waited": "" if attempt.wait_s is None else f"{attempt.wait_s:g} s",
         "Request id": attempt.request_id or "",

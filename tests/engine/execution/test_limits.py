@@ -1,13 +1,13 @@
-"""Who gets a slot first, and waits that end early: for a stop, and when a provider takes no more calls."""
+"""Who gets a slot first, what a provider's limits let through, and waits that end early."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from assay.core.model_call import ModelFailure, ModelRequest, Usage
+from assay.core.model_call import ModelFailure, Reply
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
-from assay.engine.execution.limits import CallQueue, CallScheduler, ModelAdmission
+from assay.engine.execution.limits import PATIENCE, CallQueue, CallScheduler, CallSlot, RateLimiter
 from assay.engine.records.run_counters import RunCounters
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.world import EPOCH, World
@@ -82,10 +82,10 @@ def test_a_record_with_its_answer_is_judged_before_another_is_begun() -> None:
 
         async def evaluate(name: str) -> None:
             for queue in (candidate, judge):
-                await limits.acquire(queue)
+                slot = await limits.acquire(queue)
                 begun.append(f"{name} {queue.limiter.provider.name}")
                 await asyncio.sleep(0)
-                limits.release(queue)
+                limits.release(slot)
 
         await asyncio.gather(evaluate("first"), evaluate("second"))
         return begun
@@ -164,25 +164,15 @@ def test_a_call_that_is_cancelled_in_the_moment_in_which_it_gets_its_slot_gives_
     async def is_given_back() -> bool:
         limits = limits_of(asyncio.Event(), concurrency=2)
         queue = limits.new_queue("a", "candidate")
-        for _ in range(2):
-            await limits.acquire(queue)
+        slots = [await limits.acquire(queue) for _ in range(2)]
         waiting = asyncio.create_task(limits.acquire(queue))
         await asyncio.sleep(0)
-        limits.release(queue)
-        limits.release(queue)
+        for slot in slots:
+            limits.release(slot)
         # The slot is handed out in the next round of the loop, before the call goes on.
         return await has_its_slots(limits, waiting)
 
     assert played(is_given_back())
-
-
-def test_a_full_round_of_successes_after_a_429_makes_room_for_one_more_call() -> None:
-    limiter = limits_of(asyncio.Event(), concurrency=8).new_queue("a", "candidate").limiter
-    limiter.failed(ModelFailure("rate_limited", "slower"), 10.0)
-    assert limiter.limit == 4.0
-    for _ in range(4):
-        limiter.succeeded(Usage(), 11.0)
-    assert 4.8 < limiter.limit < 5.0
 
 
 def test_a_wait_leaves_no_tasks_behind() -> None:
@@ -195,30 +185,12 @@ def test_a_wait_leaves_no_tasks_behind() -> None:
     assert played(tasks_left()) == 0
 
 
-def test_a_call_that_succeeds_in_the_moment_of_a_rejection_shows_that_it_is_about_one_record() -> None:
-    request = ModelRequest(stage="candidate", call_id="candidate", model="m", messages=())
-
-    async def is_answered(_: ModelRequest) -> bool:
-        return False
-
-    async def found() -> bool | None:
-        admission = ModelAdmission()
-        admission.in_flight = 1
-        rejected = asyncio.create_task(admission.is_records_own(1.0, check=is_answered, now=lambda: 2.0, stop=asyncio.Event()))
-        await asyncio.sleep(0)
-        admission.succeeded(request, started=1.0)
-        return await asyncio.wait_for(rejected, 60)
-
-    assert played(found()) is True
-
-
 def test_a_slot_that_is_released_is_free_once() -> None:
     async def entered_after_release() -> tuple[int, int, int]:
         limits = limits_of(asyncio.Event(), concurrency=2)
         queue = limits.new_queue("a", "candidate")
-        await limits.acquire(queue)
-        await limits.acquire(queue)
-        limits.release(queue)
+        first, _ = await limits.acquire(queue), await limits.acquire(queue)
+        limits.release(first)
         # Calls of another provider and stage, whose own limits leave room for both.
         other = limits.new_queue("b", "judge")
         calls = [asyncio.create_task(limits.acquire(other)) for _ in range(2)]
@@ -228,6 +200,107 @@ def test_a_slot_that_is_released_is_free_once() -> None:
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-        return entered, queue.limiter.in_flight, other.limiter.in_flight
+        return entered, queue.stage.in_flight, other.stage.in_flight
 
     assert played(entered_after_release()) == (1, 1, 1)
+
+
+BUSY = ModelFailure("rate_limited", "slower", http_status=429)
+ANSWER = Reply(text="4")
+
+
+def end(limits: CallScheduler, slot: CallSlot, result: Reply | ModelFailure) -> None:
+    limits.end_call(slot, result)
+    limits.release(slot)
+
+
+def test_after_a_rejection_the_provider_s_calls_are_made_one_at_a_time_and_no_other_s() -> None:
+    async def started() -> tuple[int, int]:
+        limits = limits_of(asyncio.Event())
+        queue, other = limits.new_queue("a", "candidate"), limits.new_queue("b", "candidate")
+        end(limits, await limits.acquire(queue), BUSY)
+        calls = [[asyncio.create_task(limits.acquire(each)) for _ in range(3)] for each in (queue, other)]
+        await asyncio.sleep(0.01)
+        counts = tuple(sum(call.done() for call in each) for each in calls)
+        for call in (*calls[0], *calls[1]):
+            call.cancel()
+        return counts[0], counts[1]
+
+    assert played(started()) == (0, 3)
+
+
+def test_a_call_that_was_rejected_is_made_before_others_once_the_provider_lets_calls_through() -> None:
+    async def order() -> list[str]:
+        limits, begun = limits_of(asyncio.Event(), concurrency=1), []
+        queue = limits.new_queue("a", "candidate")
+        for result in (BUSY, ANSWER, ANSWER, BUSY):
+            end(limits, await limits.acquire(queue), result)
+
+        async def note(name: str, slot: "asyncio.Future[CallSlot]") -> None:
+            end(limits, await slot, ANSWER)
+            begun.append(name)
+
+        new = asyncio.create_task(note("new", asyncio.ensure_future(limits.acquire(queue))))
+        await asyncio.sleep(0)
+        again = asyncio.create_task(note("again", asyncio.ensure_future(limits.acquire(queue, kind="rejected"))))
+        await asyncio.gather(new, again)
+        return begun
+
+    assert played(order()) == ["again", "new"]
+
+
+def test_no_limit_holds_up_calls_to_a_model_to_which_nothing_gets_through() -> None:
+    async def waited() -> tuple[float, float]:
+        limits = limits_of(asyncio.Event())
+        queue = limits.new_queue("a", "candidate")
+        end(limits, await limits.acquire(queue), BUSY)
+        before = queue.wait(virtual_clock(), "new")
+        queue.go_out()
+        return before, queue.wait(virtual_clock(), "new")
+
+    before, after = played(waited())
+    assert before > 0
+    assert after == 0
+
+
+def test_an_answer_ends_an_outage_and_lets_through_for_a_while() -> None:
+    async def seen() -> list[bool]:
+        limits = limits_of(asyncio.Event())
+        queue = limits.new_queue("a", "candidate")
+        queue.go_out()
+        lets_through = [queue.lets_through(virtual_clock(), patience=PATIENCE)]
+        end(limits, await limits.acquire(queue), ANSWER)
+        lets_through += [queue.is_out, queue.lets_through(virtual_clock(), patience=PATIENCE)]
+        await asyncio.sleep(PATIENCE + 1)
+        return [*lets_through, queue.lets_through(virtual_clock(), patience=PATIENCE)]
+
+    assert played(seen()) == [False, False, True, False]
+
+
+def test_a_stop_gives_a_slot_to_each_call_that_waits_for_a_limit() -> None:
+    async def ended() -> int:
+        stop = asyncio.Event()
+        limits = limits_of(stop, rate=0.1)
+        queue = limits.new_queue("a", "candidate")
+        queue.limiter.requests.charge(virtual_clock(), 6.0)
+        calls = [asyncio.create_task(limits.acquire(queue)) for _ in range(4)]
+        await asyncio.sleep(1.0)
+        stop.set()
+        done, _ = await asyncio.wait(calls, timeout=MINUTE)
+        await limits.close()
+        return len(done)
+
+    assert played(ended()) == 4
+
+
+def test_a_rate_that_is_lowered_keeps_what_was_used_and_one_of_nothing_lets_nothing_through() -> None:
+    rate = RateLimiter(60.0)
+    rate.charge(100.0, 3.0)
+    assert rate.wait(100.0) == 2.0
+    rate.set(30.0, 100.0)
+    assert rate.wait(100.0) == 5.0
+    rate.set(0.0, 100.0)
+    assert rate.wait(1e9) == float("inf")
+    rate.set(60.0, 200.0, debt=2.0)
+    assert rate.wait(200.0) == 2.0
+    assert (rate.take_used(), rate.take_used()) == (3.0, 0.0)

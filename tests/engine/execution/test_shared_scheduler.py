@@ -12,8 +12,9 @@ import pytest
 from assay.core.model_call import ModelFailure, Reply, Stage, Usage
 from assay.core.outcome import Attempt
 from assay.core.plan import DatasetPlan, ModelPlan, Plan, ProviderPlan
+from assay.core.provider_limit import FoundLimit
 from assay.core.settings import StageSection
-from assay.engine.execution.limits import CallQueue, CallScheduler
+from assay.engine.execution.limits import CallQueue, CallScheduler, CallSlot
 from assay.engine.execution.shared_scheduler import SharedCallScheduler, open_scheduler, shared_limits
 from assay.engine.records.run_counters import RunCounters
 from assay.integrations.postgres import PostgresLedger
@@ -95,9 +96,9 @@ async def workers(run: PostgresLedger, plan: Plan, *, count: int, life: float = 
 
 async def call(limits: CallScheduler, queue: CallQueue, *, times: int, act: Callable[[], Awaitable[None]]) -> None:
     for _ in range(times):
-        await limits.acquire(queue)
+        slot = await limits.acquire(queue)
         await act()
-        limits.release(queue)
+        limits.release(slot)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -107,7 +108,7 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def is_waiting(task: "asyncio.Task[None]", *asking: Worker) -> bool:
+async def is_waiting(task: "asyncio.Task[CallSlot]", *asking: Worker) -> bool:
     """Whether a call still waits when these workers have asked once more."""
     await asyncio.gather(*(worker.has_asked() for worker in asking))
     return not task.done()
@@ -167,11 +168,10 @@ def test_slots_in_use_are_handed_over_when_their_calls_are_over(run: PostgresLed
     async def was_waiting() -> bool:
         async with workers(run, plan_of(), count=2) as (one, other):
             ours = one.new_queue("a", "candidate")
-            for _ in range(4):
-                await one.acquire(ours)
+            slots = [await one.acquire(ours) for _ in range(4)]
             waiting = asyncio.create_task(other.acquire(other.new_queue("a", "candidate")))
             was_waiting = await is_waiting(waiting, one, other)  # one has asked since, and was given a smaller part
-            one.release(ours)
+            one.release(slots[0])
             await asyncio.wait_for(waiting, PATIENCE)
             return was_waiting
 
@@ -182,8 +182,7 @@ def test_a_worker_that_was_frozen_does_not_use_what_others_have_by_now(run: Post
     async def was_waiting() -> bool:
         async with workers(run, plan_of(), count=1, life=SHORT) as (frozen,):
             queue, others = frozen.new_queue("a", "candidate"), run.leases()
-            await frozen.acquire(queue)
-            frozen.release(queue)
+            frozen.release(await frozen.acquire(queue))
             time.sleep(SHORT + 0.5)  # noqa: ASYNC251  # the whole process stands still, and a question that was under way grew old
             others.ask(LeaseRequest(worker="b", number=1, wanted={ALL: 4}), shared_limits(plan_of()))
             thawed = asyncio.create_task(frozen.acquire(queue))
@@ -233,15 +232,14 @@ def test_a_stop_of_some_ends_their_waits_and_nobody_elses(run: PostgresLedger) -
     async def others_were_waiting() -> bool:
         async with workers(run, plan_of(concurrency=1), count=1) as (limits,):
             queue, stop = limits.new_queue("a", "candidate"), asyncio.Event()
-            await limits.acquire(queue)
+            first = await limits.acquire(queue)
             stopped, other = asyncio.create_task(limits.acquire(queue, stop)), asyncio.create_task(limits.acquire(queue))
             await asyncio.sleep(0)
             stop.set()
             limits.wake_stopped()
-            await asyncio.wait_for(stopped, PATIENCE)
-            limits.release(queue)
+            limits.release(await asyncio.wait_for(stopped, PATIENCE))
             were_waiting = await is_waiting(other, limits)
-            limits.release(queue)
+            limits.release(first)
             await asyncio.wait_for(other, PATIENCE)
             return were_waiting
 
@@ -252,10 +250,10 @@ def test_a_provider_that_takes_no_more_calls_stops_all_workers(run: PostgresLedg
     async def why() -> str | None:
         async with workers(run, plan_of(requests_per_minute=0.001), count=2) as (one, other):
             ours, theirs = one.new_queue("a", "candidate"), other.new_queue("a", "judge")
-            await one.acquire(ours)
+            slot = await one.acquire(ours)
             waiting = asyncio.create_task(other.acquire(theirs))
             ours.limiter.give_up(QUOTA)
-            one.release(ours)
+            one.release(slot)
             await asyncio.wait_for(waiting, PATIENCE)
             return theirs.limiter.broken and theirs.limiter.broken.message
 
@@ -266,7 +264,7 @@ def test_a_worker_with_a_wrong_key_does_not_stop_those_whose_calls_succeed(run: 
     async def broken() -> tuple[bool, bool, bool]:
         async with workers(run, plan_of(), count=3) as limits:
             wrong, right, new = (each.new_queue("a", "candidate") for each in limits)
-            right.limiter.succeeded(Usage(), 0.0)
+            right.limiter.end(None, Reply(text="4"), 0.0)
             wrong.limiter.give_up(NO_KEY)
             await until(lambda: new.limiter.broken is not None)
             await asyncio.gather(*(each.has_asked() for each in limits))
@@ -281,8 +279,10 @@ def test_tokens_that_one_worker_has_used_hold_up_the_others(database: Database, 
     async def calls() -> None:
         async with workers(run, plan, count=1) as (one,):
             queue = one.new_queue("a", "candidate")
-            await call(one, queue, times=1, act=lambda: asyncio.sleep(0))
-            queue.limiter.succeeded(Usage(input_tokens=2_000, output_tokens=1_000, total_tokens=3_000), 0.0)
+            slot = await one.acquire(queue)
+            usage = Usage(input_tokens=2_000, output_tokens=1_000, total_tokens=3_000)
+            one.end_call(slot, Reply(text="4", usage=usage))
+            one.release(slot)
         async with workers(run, plan, count=1) as (other,):
             await other.acquire(other.new_queue("a", "judge"))
 
@@ -309,3 +309,35 @@ def test_calls_wait_for_no_rate_when_the_budget_is_spent(run: PostgresLedger) ->
         return len(done)
 
     assert asyncio.run(entered()) == 4
+
+
+BUSY = ModelFailure("rate_limited", "slower", http_status=429, retry_after=30.0)
+
+
+def test_a_wait_that_a_provider_stated_to_one_worker_holds_up_the_others(run: PostgresLedger) -> None:
+    async def was_waiting() -> bool:
+        async with workers(run, plan_of(), count=2) as (one, other):
+            ours, theirs = one.new_queue("a", "candidate"), other.new_queue("a", "judge")
+            slot = await one.acquire(ours)
+            one.end_call(slot, BUSY)
+            one.release(slot)
+            await until(lambda: theirs.limiter.learned.paused_until > 0)
+            waiting = asyncio.create_task(other.acquire(theirs))
+            was_waiting = await is_waiting(waiting, one, other)
+            other.stop.set()
+            await asyncio.wait_for(waiting, PATIENCE)
+            return was_waiting
+
+    assert asyncio.run(was_waiting())
+
+
+def test_a_limit_that_one_worker_has_found_is_divided_among_all(run: PostgresLedger) -> None:
+    async def limits_found() -> list[float]:
+        async with workers(run, plan_of(), count=3) as limits:
+            learned = [each.new_queue("a", "candidate").limiter.learned for each in limits]
+            learned[0].adopt(FoundLimit(kind="rate", limit=12.0), time.time())
+            await until(lambda: all(each.found() is not None for each in learned))
+            await asyncio.gather(*(each.has_asked() for each in limits))
+            return [found.limit for each in learned if (found := each.found()) is not None]
+
+    assert asyncio.run(limits_found()) == pytest.approx([4.0, 4.0, 4.0])

@@ -34,8 +34,10 @@ from assay.core.outcome import (
     Outcome,
 )
 from assay.core.plan import retry_delay
-from assay.engine.execution.limits import REJECTED, CallQueue
+from assay.engine.execution.busy_call import BusyCall
+from assay.engine.execution.limits import CallKind, CallSlot
 from assay.engine.execution.record_events import FinishedCase
+from assay.engine.execution.rejections import REJECTED
 from assay.engine.execution.run_context import Route, RunContext
 from assay.engine.records.parameters import save_adjustments
 from assay.engine.records.run_counters import UNTIMED
@@ -152,7 +154,9 @@ class _CaseRunner:
         self._new_attempts: list[Attempt] = []
         self._requests: dict[str, ModelRequest] = {}
         self._unsaved: list[Attempt] = []
-        self._held_slots: list[CallQueue] = []
+        self._own_faults: set[str] = set()
+        """Ids of calls that are rejected on arrival while others are answered."""
+        self._held_slots: list[CallSlot] = []
         """Slots of calls whose results are not yet on disk, so that a crash loses no more paid calls than there are slots.
 
         A call that can be repeated for free releases its slot at once.
@@ -326,7 +330,8 @@ class _CaseRunner:
         if failed:
             await self.save()
             self._round += 1
-            await self._pause(max(attempt.wait_s or 0.0 for _, attempt in failed), [request.model for request, _ in failed])
+            now = self._context.clock()
+            await self._pause(max(_remaining_wait(attempt, now) for _, attempt in failed), [request.model for request, _ in failed])
         return [request for request, _ in failed]
 
     def _may_retry(self, request: ModelRequest, attempt: Attempt) -> bool:
@@ -396,9 +401,9 @@ class _CaseRunner:
         if self._held_slots:
             await self.save()
 
-    def _release(self, slots: Sequence[CallQueue]) -> None:
-        for queue in slots:
-            self._context.scheduler.release(queue)
+    def _release(self, slots: Sequence[CallSlot]) -> None:
+        for slot in slots:
+            self._context.scheduler.release(slot)
 
     async def _attempt(self, request: ModelRequest, *, is_one_of_several: bool = False) -> Attempt:
         """Make one attempt at a request, from the cache or by a call, and record its reply or failure."""
@@ -416,23 +421,13 @@ class _CaseRunner:
             if cached is not None:
                 attempt = self._record_call(call, msgspec.structs.replace(cached, flags=(*cached.flags, "cached")), cost=None)
             else:
-                await context.scheduler.acquire(route.queue, context.stop)
-                result: Reply | ModelFailure | None = None
-                try:
-                    call, result = await self._negotiate(call, route)
-                finally:
-                    if result is None or route.is_repeatable or _is_rejection(result):
-                        context.scheduler.release(route.queue)
-                    else:
-                        self._held_slots.append(route.queue)
+                call, result = await self._call_within_limits(call, route)
                 if isinstance(result, Reply):
                     attempt = self._record_reply(call, result, route, cache)
+                elif _is_rejection(result):
+                    attempt = await self._handle_rejection(call, result, route)
                 else:
-                    route.queue.limiter.failed(result, call.started)
-                    if _is_rejection(result):
-                        attempt = await self._handle_rejection(call, result, route)
-                    else:
-                        attempt = self._record_call(call, result, cost=None)
+                    attempt = self._record_call(call, result, cost=None)
             if is_one_of_several:
                 # Otherwise the call would hold its slot until the slowest of them returns.
                 await self._save_paid_calls()
@@ -443,17 +438,75 @@ class _CaseRunner:
         return attempt
 
     def _record_reply(self, call: "_Call", reply: Reply, route: Route, cache: ReplyCache | None) -> Attempt:
-        route.queue.limiter.succeeded(reply.usage, call.started)
         route.queue.admission.succeeded(call.request, call.started)
         if cache is not None and reply.text:
             is_stored = cache.put(call.address, reply)
             reply = reply if is_stored else msgspec.structs.replace(reply, flags=(*reply.flags, NOT_CACHED))
         return self._record_call(call, reply, cost=route.cost(reply))
 
-    async def _negotiate(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
+    async def _call_within_limits(self, call: "_Call", route: Route) -> tuple["_Call", Reply | ModelFailure]:
+        """Call the model when its provider's limits allow it, and again while it rejects this call but answers others."""
+        context, scheduler, queue = self._context, self._context.scheduler, route.queue
+        busy = BusyCall(
+            context,
+            route,
+            lambda known: self._still_answers(known, route, attempts=1),
+            failed_before=call.request.call_id in self._own_faults,
+        )
+        while True:
+            has_turn = await self._wait_for_trial(route)
+            slot = await self._acquire(route, busy.kind, has_turn=has_turn)
+            busy.begin()
+            answers = queue.answers
+            result: Reply | ModelFailure | None = None
+            try:
+                call, result = await self._negotiate(call, route, has_turn=has_turn)
+            finally:
+                scheduler.end_call(slot, result)
+                if result is None or route.is_repeatable or _is_free(result):
+                    scheduler.release(slot)
+                else:
+                    self._held_slots.append(slot)
+            if isinstance(result, Reply) or not result.is_busy:
+                return call, result
+            call.wait_s = self._wait_before_next(result)
+            is_attempt = not await busy.may_be_made_again(result, started=call.started, delay=call.wait_s, answers=answers)
+            if is_attempt and (queue.is_out or not context.stop.is_set()):
+                if not queue.is_out:
+                    self._own_faults.add(call.request.call_id)
+                return call, result
+            self._record_call(call, result, cost=None, is_rejection=True)
+            # At once, since the call may have to wait for long, and since this shows whether the run was cancelled.
+            await self.save()
+            if context.stop.is_set():
+                raise RunStopped
+            call = _Call(call.request, call.address, context.clock())
+
+    async def _wait_for_trial(self, route: Route) -> bool:
+        """Wait while another call tries the model's parameters; return True when it is this call's turn to try them.
+
+        Before the wait for the limits, which count the calls from the moment at which they let them through.
+        """
+        trial = route.trial
+        if trial is None or trial.is_settled:
+            return False
+        await trial.wait()
+        return not trial.is_settled
+
+    async def _acquire(self, route: Route, kind: CallKind, *, has_turn: bool) -> CallSlot:
+        """Wait for a slot, and give the turn to try parameters back when there is none."""
+        slot: CallSlot | None = None
+        try:
+            slot = await self._context.scheduler.acquire(route.queue, self._context.stop, kind=kind)
+        finally:
+            if slot is None and has_turn and route.trial is not None:
+                route.trial.end(is_rejected=True)
+        return slot
+
+    async def _negotiate(self, call: "_Call", route: Route, *, has_turn: bool) -> tuple["_Call", Reply | ModelFailure]:
         """Call the model; where it rejects a parameter, store the reason and call it again at once, which is not an attempt."""
-        for _ in range(MAX_NEGOTIATIONS):
-            result = await self._try_parameters(call, route)
+        for tries in range(MAX_NEGOTIATIONS):
+            result = await self._try_parameters(call, route, has_turn=has_turn and not tries)
             if isinstance(result, Reply) or not (result.is_negotiable or result.is_refused_setting):
                 break
             self._record_call(call, result, cost=None, is_rejection=True)
@@ -465,12 +518,12 @@ class _CaseRunner:
             call = _Call(call.request, call.address, self._context.clock())
         return call, result
 
-    async def _try_parameters(self, call: "_Call", route: Route) -> Reply | ModelFailure:
+    async def _try_parameters(self, call: "_Call", route: Route, *, has_turn: bool) -> Reply | ModelFailure:
         """Call the model, alone as long as its provider has not accepted the parameters."""
         trial = route.trial
         if trial is None:
             return await self._call_model(call, route)
-        if not trial.is_settled:
+        if not has_turn and not trial.is_settled:
             await trial.wait()
         result: Reply | ModelFailure | None = None
         try:
@@ -517,7 +570,7 @@ class _CaseRunner:
             try:
                 is_own = await admission.is_records_own(
                     context.stopwatch(),
-                    check=lambda known: self._still_answers(known, route),
+                    check=lambda known: self._still_answers(known, route, attempts=context.plan.retry.max_attempts),
                     now=context.stopwatch,
                     stop=context.stop,
                 )
@@ -535,18 +588,19 @@ class _CaseRunner:
         self._context.rejection.note(route.queue.limiter.provider.name, model, failure)
         self._context.stop.set()
 
-    async def _still_answers(self, request: ModelRequest, route: Route) -> bool:
+    async def _still_answers(self, request: ModelRequest, route: Route, *, attempts: int) -> bool:
         """Repeat a request that was answered before: its reply proves that the provider still accepts calls."""
         context, policy = self._context, self._context.plan.retry
-        for round_number in range(1, policy.max_attempts + 1):
+        for round_number in range(1, attempts + 1):
             call = _Call(msgspec.structs.replace(request, call_id=CHECK), route.address(request), context.clock())
-            await context.scheduler.acquire(route.queue, context.stop)
+            slot = await context.scheduler.acquire(route.queue, context.stop, kind="own_fault")
+            checked: Reply | ModelFailure | None = None
             try:
-                result = await self._call_model(call, route)
+                result = checked = await self._call_model(call, route)
             finally:
-                context.scheduler.release(route.queue)
+                context.scheduler.end_call(slot, checked)
+                context.scheduler.release(slot)
             if isinstance(result, Reply):
-                route.queue.limiter.succeeded(result.usage, call.started)
                 self._record_call(call, result, cost=route.cost(result))
                 return True
             self._record_call(call, result, cost=None, is_rejection=True)
@@ -595,7 +649,7 @@ class _CaseRunner:
             self._latencies[attempt.call_id] = attempt.latency_ms
             self._costs[attempt.call_id] = cost
         else:
-            attempt = self._with_failure(attempt, result)
+            attempt = self._with_failure(attempt, result, wait_s=call.wait_s)
         self._unsaved.append(attempt)
         self._attempt_counts[attempt.call_id] += not is_rejection
         if self._context.event_emitter is not None:
@@ -605,15 +659,20 @@ class _CaseRunner:
         self._context.counters.add_attempt(attempt)
         return attempt
 
-    def _with_failure(self, attempt: Attempt, failure: ModelFailure) -> Attempt:
+    def _with_failure(self, attempt: Attempt, failure: ModelFailure, *, wait_s: float | None) -> Attempt:
         return msgspec.structs.replace(
             attempt,
             error_code=failure.code,
             error_message=failure.message,
             http_status=failure.http_status,
             retry_after=failure.retry_after,
-            wait_s=None if attempt.is_rejection else self._wait_before_next(failure),
+            wait_s=None if attempt.is_rejection else self._wait_before_next(failure) if wait_s is None else wait_s,
         )
+
+
+def _is_free(result: Reply | ModelFailure) -> bool:
+    """Tell whether a call that was made cost nothing, so that its slot need not wait until it is stored."""
+    return isinstance(result, ModelFailure) and (result.is_busy or _is_rejection(result))
 
 
 def _is_rejection(result: Reply | ModelFailure) -> bool:
@@ -659,3 +718,5 @@ class _Call(msgspec.Struct):
     seconds: float = 0.0
     refused: tuple[str, ...] = ()
     """Parameters that the provider had rejected before."""
+    wait_s: float | None = None
+    """Seconds before the next round, where they were decided before the attempt counted."""

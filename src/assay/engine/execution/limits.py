@@ -1,110 +1,22 @@
-"""Rejections by a provider: of the key, the model or the account, which end the run, or of one record, which fails alone."""
+"""Limits on the calls of a run: slots for the calls in flight, configured rates, and what the providers let through."""
 
 import asyncio
+import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Literal
 
-import msgspec
-
-from assay.core.errors import ProviderRejected
-from assay.core.model_call import ModelFailure, ModelRequest, Stage, Usage
+from assay.core.model_call import ModelFailure, Reply, Stage
 from assay.core.plan import Plan, ProviderPlan
 from assay.core.settings import StageSection
+from assay.engine.execution.learned_limit import CallStart, LearnedLimit
+from assay.engine.execution.rejections import ModelAdmission
 from assay.engine.records.run_counters import RunCounters
 
-REJECTED = frozenset(
-    {
-        *("unauthorized", "payment_required", "forbidden", "not_found", "redirect_refused", "certificate_refused"),
-        "unexpected_reply",
-    }
-)
-"""Failures that every further call to the model would repeat, unless the provider means this record alone."""
-MAX_UNEXPLAINED = 5
-"""Number of unexplained rejections from which on none is waited for: a provider that rejects this many has a general reason."""
-_STRICT_HINT = "leave the parameter out or set another value, or run without --strict-parameters (strict_parameters: false)"
-GRACE = 1.0
-"""Seconds in which a later call may show that the provider still takes calls."""
-
-
-class Rejection(msgspec.Struct):
-    """The reason why a provider rejects all calls of a run; shared by all parts of the run in this process."""
-
-    problem: ProviderRejected | None = None
-
-    def note(self, provider: str, model: str, failure: ModelFailure) -> None:
-        """Store the first rejection."""
-        if self.problem is None:
-            self.problem = ProviderRejected(
-                f"the provider '{provider}' rejects the calls to '{model}': {failure.message}",
-                hint=_STRICT_HINT
-                if failure.code == "parameter_refused"
-                else "check its key, model and account, then resume the run: finished records are not repeated",
-            )
-
-
-class ModelAdmission:
-    """Decides whether a provider's rejections of calls to one model concern single records or all calls.
-
-    A rejected call looks the same in both cases. A call that is made later and succeeds tells them apart, for any number of records
-    and any concurrency; without one, a request that succeeded before is sent again.
-    """
-
-    def __init__(self) -> None:
-        self.in_flight = 0
-        """Calls to the model in flight."""
-        self._known_good: ModelRequest | None = None
-        self._suspects: dict[asyncio.Future[bool], float] = {}
-        """Rejected calls whose reason is not yet known, with the time of their rejection."""
-        self._checking = asyncio.Lock()
-
-    def succeeded(self, ask: ModelRequest, started: float) -> None:
-        """Note a call that was made at this time and brought a reply: what was rejected before it concerned single records."""
-        if self._known_good is None:
-            self._known_good = ask
-        if self._suspects:
-            self._settle(is_records_own=True, before=started)
-
-    async def is_records_own(
-        self, rejected_at: float, *, check: Callable[[ModelRequest], Awaitable[bool]], now: Callable[[], float], stop: asyncio.Event
-    ) -> bool | None:
-        """Return True when a rejection concerns one record, False when it concerns all calls, None when the run is stopped first.
-
-        `check` sends a request again and returns whether it was answered.
-        """
-        suspect: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._suspects[suspect] = rejected_at
-        stopped: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
-        try:
-            if len(self._suspects) < MAX_UNEXPLAINED:
-                await self._wait(suspect, stopped)
-            while not suspect.done() and not stop.is_set():
-                if self._known_good is None and self.in_flight and len(self._suspects) < MAX_UNEXPLAINED:
-                    # A call in flight may still return the first reply.
-                    await self._wait(suspect, stopped)
-                    continue
-                async with self._checking:
-                    if not suspect.done() and not stop.is_set():
-                        before = now()
-                        still_answers = self._known_good is not None and await check(self._known_good)
-                        self._settle(is_records_own=still_answers, before=before)
-            return suspect.result() if suspect.done() else None
-        finally:
-            stopped.cancel()
-            del self._suspects[suspect]
-
-    async def _wait(self, *ends: asyncio.Future[Any]) -> None:
-        await asyncio.wait(ends, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
-
-    def _settle(self, *, is_records_own: bool, before: float) -> None:
-        """Resolve the rejections up to this time; a general rejection also resolves later ones."""
-        for suspect, since in self._suspects.items():
-            if not suspect.done() and (since <= before or not is_records_own):
-                suspect.set_result(is_records_own)
-
-
-_CUT_PAUSE = 1.0
-"""Seconds after a reduction in which further 429s are attributed to the same overload."""
+BURST = 1.0
+"""Seconds of unused rate that may be caught up on at once."""
+PATIENCE = 75.0
+"""Seconds without an answer of a model after which its provider lets nothing through: longer than the usual windows of limits."""
 
 
 class RateLimiter:
@@ -112,66 +24,82 @@ class RateLimiter:
 
     def __init__(self, per_minute: float | None) -> None:
         self._interval = 60.0 / per_minute if per_minute else 0.0
-        self._burst = 1.0
         self._due = 0.0
-
-    @property
-    def is_limited(self) -> bool:
-        """True when a rate is set."""
-        return bool(self._interval)
+        self._used = 0.0
 
     def wait(self, now: float) -> float:
-        """Return the seconds until the next unit may be used."""
-        return max(0.0, self._due - self._burst - now) if self._interval else 0.0
+        """Return the seconds until the next unit may be used; infinity while this worker has no share of a rate."""
+        return max(0.0, self._due - BURST - now) if self._interval else 0.0
 
     def charge(self, now: float, units: float = 1.0) -> None:
         """Count units as used."""
+        self._used += units
         if self._interval:
             self._due = max(self._due, now) + units * self._interval
 
+    def set(self, per_minute: float, now: float, *, debt: float = 0.0) -> None:
+        """Change the rate to this worker's share of it, or to none; `debt` is the seconds until earlier units are paid off."""
+        if not per_minute:
+            self._interval = self._due = math.inf
+            return
+        interval = 60.0 / per_minute
+        if self._interval == math.inf:
+            # Without the burst: the other workers may have used it.
+            self._due = now + debt + BURST
+        else:
+            self._due = now + (self._due - now) * interval / self._interval if self._due > now else self._due
+        self._interval = interval
+
+    def take_used(self) -> float:
+        """Return the units used since the last call."""
+        used, self._used = self._used, 0.0
+        return used
+
 
 class ProviderLimiter:
-    """Limits on the calls to one provider: concurrency that adapts to 429s, rates, and a breaker for permanent rejections."""
+    """Limits on the calls to one provider: configured rates, what its rejections have taught, and a breaker."""
 
-    def __init__(self, provider: ProviderPlan, cap: int) -> None:
+    def __init__(self, provider: ProviderPlan) -> None:
         self.provider = provider
-        self.cap = cap
-        self.limit = float(cap)
-        """Maximum calls in flight at present: grows by one per full round of successes, halves after a 429."""
-        self.in_flight = 0
         self.requests = RateLimiter(provider.requests_per_minute)
         self.tokens = RateLimiter(provider.tokens_per_minute)
+        self.learned = LearnedLimit()
         self.broken: ModelFailure | None = None
         """The permanent rejection after which no further call is made."""
         self.refused = asyncio.Event()
         """Set together with `broken`, to end waits."""
+        self.on_change: Callable[[], None] = _do_nothing
+        """Called when waiting calls may start sooner than it seemed."""
         self._successes = 0
-        self._cut_at = float("-inf")
 
-    def succeeded(self, usage: Usage, now: float) -> None:
-        """Record a call that returned a reply."""
-        self._successes += 1
-        if self.limit < self.cap:
-            self.limit = min(float(self.cap), self.limit + 1.0 / self.limit)
-        if usage.total_tokens:
-            self.tokens.charge(now, usage.total_tokens)
+    def wait(self, now: float, *, is_out: bool = False) -> float:
+        """Return the seconds until the next call may start; infinity until a call ends.
 
-    def failed(self, failure: ModelFailure, now: float) -> None:
-        """Record a failed call; halve the concurrency after a 429."""
-        # Calls that were in flight together are all rejected by one overload: only the first of them reduces the limit.
-        if failure.code == "rate_limited" and not failure.is_exhausted and now - self._cut_at > _CUT_PAUSE:
-            self._cut_at = now
-            self.limit = max(1.0, self.limit / 2)
+        `is_out` when the provider lets nothing through: then only the configured rates count.
+        """
+        learned = 0.0 if is_out or not self.learned.is_limiting else self.learned.wait(now)
+        return max(learned, self.requests.wait(now), self.tokens.wait(now))
 
-    @property
-    def is_cut(self) -> bool:
-        """True while 429s keep the concurrency below its cap."""
-        return self.limit < self.cap
+    def start(self, now: float) -> CallStart:
+        """Note a call that starts."""
+        self.requests.charge(now)
+        return self.learned.start(now)
 
-    def share(self, cap: int) -> None:
-        """Set the cap to this worker's changed part of the shared concurrency."""
-        self.limit = min(self.limit, cap) if self.is_cut else float(cap)
-        self.cap = cap
+    def end(self, start: CallStart | None, result: Reply | ModelFailure | None, now: float) -> None:
+        """Note the end of a call that was not rejected for a limit."""
+        if isinstance(result, Reply):
+            self._successes += 1
+            if result.usage.total_tokens:
+                self.tokens.charge(now, result.usage.total_tokens)
+        if start is not None:
+            self.learned.accepted(start, now)
+            if self.learned.is_limiting:
+                self.on_change()
+
+    def reject(self, start: CallStart, now: float, *, stated_wait: float) -> None:
+        """Note a call that was rejected for a limit."""
+        self.learned.rejected(start, now, stated_wait)
+        self.on_change()
 
     def refuse(self, failure: ModelFailure) -> None:
         """Apply another worker's permanent rejection, unless a success here shows that it concerns only that worker."""
@@ -182,6 +110,11 @@ class ProviderLimiter:
         """Stop calling this provider because of a permanent failure."""
         self.broken = failure
         self.refused.set()
+        self.on_change()
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class StageLimiter:
@@ -193,32 +126,128 @@ class StageLimiter:
         self.requests = RateLimiter(limits.requests_per_minute)
 
 
+CallKind = Literal["new", "rejected", "own_fault"]
+"""Whether a call was rejected for a limit before, or so often that this may be its own fault: then no limit holds it up."""
+
+
+class CallSlot:
+    """The right to one call, until its result is stored."""
+
+    __slots__ = ("queue", "start", "started_at")
+
+    def __init__(self, queue: "CallQueue", start: CallStart | None, started_at: float) -> None:
+        self.queue = queue
+        self.started_at = started_at
+        self.start = start
+        """None once the call has ended, and for a call that no limit holds up since nothing gets through anyway."""
+
+
+class WaitingCall:
+    """A call that waits for its slot."""
+
+    __slots__ = ("kind", "slot", "stop")
+
+    def __init__(self, slot: "asyncio.Future[CallSlot]", stop: asyncio.Event, kind: "CallKind") -> None:
+        self.slot = slot
+        self.stop = stop
+        self.kind = kind
+
+
 class CallQueue:
-    """Queue for the calls to one model: they wait for slots of its provider and stage, then for their rates."""
+    """Queue for the calls to one model: they wait for slots of its stage, and for the limits of its provider."""
 
     def __init__(self, limiter: ProviderLimiter, stage: StageLimiter) -> None:
         self.limiter = limiter
         self.stage = stage
         self.admission = ModelAdmission()
-        self.waiting: deque[asyncio.Future[None]] = deque()
-        self.turn = asyncio.Lock()
-        """Held by the one call that waits for the rates, so that calls pass in the order of their arrival."""
-        self.is_paced = limiter.requests.is_limited or limiter.tokens.is_limited or stage.requests.is_limited
-        """True when a rate limits these calls."""
+        self.waiting: deque[WaitingCall] = deque()
+        self.is_out = False
+        """The provider lets nothing through to this model, so that its rejections count as attempts."""
+        self.outages = 0
+        """Number of times that it began to let nothing through."""
+        self.answers = 0
+        self.answered_start = -math.inf
+        """When the last call that was answered has started."""
+        self._answered_at = -math.inf
+        self._calls: dict[CallStart, None] = {}
+        """Calls without a result, in the order of their starts."""
+        self._ended = asyncio.Event()
+        """Set at the end of a call; replaced for the next wait."""
+        self.compared_at = -math.inf
+        """When a request that was answered before was answered again, while all calls that waited had been rejected."""
+        self.checking = asyncio.Lock()
+        """Held while a request that was answered before is sent again, to see whether calls get through."""
 
     @property
     def has_room(self) -> bool:
-        """True when both provider and stage have a free slot."""
-        return self.limiter.in_flight < int(self.limiter.limit) and self.stage.in_flight < self.stage.cap
+        """True when the stage has a free slot."""
+        return self.stage.in_flight < self.stage.cap
 
-    def wait(self, now: float) -> float:
-        """Return the seconds until all rates allow one more call."""
-        return max(self.limiter.requests.wait(now), self.limiter.tokens.wait(now), self.stage.requests.wait(now))
+    def wait(self, now: float, kind: CallKind) -> float:
+        """Return the seconds until the limits allow one more call; infinity until a call ends."""
+        is_free = self.is_out or kind == "own_fault"
+        return max(self.stage.requests.wait(now), self.limiter.wait(now, is_out=is_free))
 
-    def charge(self, now: float) -> None:
-        """Count one call against the rates."""
-        self.limiter.requests.charge(now)
+    def start(self, now: float, kind: CallKind) -> CallSlot:
+        """Note a call that starts."""
         self.stage.requests.charge(now)
+        if self.is_out or kind == "own_fault":
+            self.limiter.requests.charge(now)
+            return CallSlot(self, None, now)
+        start = self.limiter.start(now)
+        self._calls[start] = None
+        return CallSlot(self, start, now)
+
+    def end(self, slot: CallSlot, result: Reply | ModelFailure | None, now: float, *, max_wait: float) -> None:
+        """Note the result of a call; None when the call was not made."""
+        start, slot.start = slot.start, None
+        if isinstance(result, Reply):
+            self._answered_at = now
+            self.answered_start = max(self.answered_start, slot.started_at)
+            self.answers += 1
+            self.is_out = False
+        if start is not None:
+            del self._calls[start]
+        if start is not None and isinstance(result, ModelFailure) and result.is_busy:
+            self.limiter.reject(start, now, stated_wait=min(result.retry_after or 0.0, max_wait))
+        elif start is not None and result is None:
+            self.limiter.learned.withdraw(start, now)
+            self.limiter.on_change()
+        else:
+            self.limiter.end(start, result, now)
+        self._ended.set()
+
+    def lets_through(self, now: float, *, patience: float) -> bool:
+        """Tell whether the provider has answered a call to this model within so many seconds."""
+        return now - self._answered_at <= patience
+
+    def has_others(self, at: float) -> bool:
+        """Tell whether a call is waiting that was never rejected, or is under way since before this time."""
+        return self.has_older(at) or any(call.kind == "new" for call in self.waiting)
+
+    def has_older(self, at: float) -> bool:
+        """Tell whether a call that started before this time has no result yet."""
+        return bool(self._calls) and next(iter(self._calls)).at <= at
+
+    def blame_waiting(self, now: float) -> None:
+        """Note that calls get through while all waiting ones were rejected: the rejections concern each of them alone."""
+        self.compared_at = now
+        for call in self.waiting:
+            call.kind = "own_fault"
+        self.limiter.on_change()
+
+    def next_end(self) -> asyncio.Event:
+        """Return an event that is set when the next call ends."""
+        if self._ended.is_set():
+            self._ended = asyncio.Event()
+        return self._ended
+
+    def go_out(self) -> None:
+        """Note that the provider lets nothing through to this model."""
+        if not self.is_out:
+            self.is_out = True
+            self.outages += 1
+            self.limiter.on_change()
 
 
 class CallScheduler:
@@ -229,7 +258,10 @@ class CallScheduler:
         self.stop = stop
         """Set when no new call may be made."""
         self._clock = clock
-        self._provider_limiters = {provider.name: ProviderLimiter(provider, plan.concurrency) for provider in plan.providers}
+        self._max_wait = plan.retry.max_delay
+        self._provider_limiters = {provider.name: ProviderLimiter(provider) for provider in plan.providers}
+        for limiter in self._provider_limiters.values():
+            limiter.on_change = self._schedule_assignment
         self._stage_limiters: dict[Stage, StageLimiter] = {
             "candidate": StageLimiter(plan.generation, plan.concurrency),
             "judge": StageLimiter(plan.judging, plan.concurrency),
@@ -240,6 +272,20 @@ class CallScheduler:
         """Set when the run has reached its maximum cost, to end waits for calls that would be refused."""
         self._is_assignment_scheduled = False
         """True while `_assign_slots` is scheduled on the event loop."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Assigns slots when the limits allow the next call."""
+        self._watcher: asyncio.Task[None] | None = None
+        """Wakes waiting calls when the run is stopped."""
+
+    @property
+    def limiters(self) -> Iterable[ProviderLimiter]:
+        """The limits of all providers."""
+        return self._provider_limiters.values()
+
+    @property
+    def queues(self) -> Iterable[CallQueue]:
+        """The queues of all models."""
+        return self._queues
 
     def new_queue(self, provider: str, stage: Stage) -> CallQueue:
         """Return a new queue for the calls to one model."""
@@ -247,17 +293,23 @@ class CallScheduler:
         self._queues.append(queue)
         return queue
 
-    async def acquire(self, queue: CallQueue, stop: asyncio.Event | None = None) -> None:
-        """Wait for a slot and for the rates; `stop`, by default the run's, ends the wait for the rates."""
-        if queue.waiting or not self._free or not queue.has_room:
-            await self._wait_for_slot(queue)
-        else:
-            self._take(queue)
-        if queue.is_paced:
-            await self._wait_for_rates(queue, stop or self.stop)
+    async def acquire(self, queue: CallQueue, stop: asyncio.Event | None = None, *, kind: CallKind = "new") -> CallSlot:
+        """Wait for a slot and for the limits; `stop`, by default the run's, ends the wait, and a slot is returned nevertheless.
+
+        A call that was rejected for a limit is the next one to be made, except while all are rejected. Then others are tried, since
+        the provider may mean this one alone.
+        """
+        now = self._clock()
+        if queue.waiting or self._free <= 0 or not queue.has_room or queue.wait(now, kind) > 0:
+            return await self._wait_for_slot(queue, stop or self.stop, kind)
+        return self._take(queue, kind, now)
+
+    def end_call(self, slot: CallSlot, result: Reply | ModelFailure | None) -> None:
+        """Note the result of the slot's call; None when the call was not made."""
+        slot.queue.end(slot, result, self._clock(), max_wait=self._max_wait)
 
     def limit_cost(self, counters: RunCounters, budget: float) -> None:
-        """End waits for rates once the run's cost reaches the budget."""
+        """End waits for limits once the run's cost reaches the budget."""
         self._is_spent = lambda: counters.cost >= budget
         counters.on_paid = self._check_budget
         self._check_budget()
@@ -265,81 +317,111 @@ class CallScheduler:
     def _check_budget(self) -> None:
         if self._is_spent():
             self._spent.set()
+            self._schedule_assignment()
 
     def wake_stopped(self) -> None:
-        """Wake callers of `acquire` whose stop is set; a no-op here, since a local slot becomes free soon and they check then."""
+        """Give slots to all callers of `acquire` whose stop is set, so that they end."""
+        for queue in self._queues:
+            stopped = [call for call in queue.waiting if call.stop.is_set()]
+            if stopped:
+                queue.waiting = deque(call for call in queue.waiting if not call.stop.is_set())
+            for call in stopped:
+                if not call.slot.done():
+                    call.slot.set_result(self._take(queue, call.kind, self._clock()))
 
-    async def pause(self, seconds: float, queues: Iterable[CallQueue], *, stop: asyncio.Event | None = None) -> None:
-        """Wait without a slot; a stop, a spent budget or a rejected provider ends the wait."""
-        await _wait(seconds, [stop or self.stop, self._spent, *(queue.limiter.refused for queue in queues)])
+    async def pause(
+        self, seconds: float, queues: Iterable[CallQueue], *, stop: asyncio.Event | None = None, until: asyncio.Event | None = None
+    ) -> None:
+        """Wait without a slot; a stop, a spent budget, a rejected provider or the given event ends the wait."""
+        ends = [stop or self.stop, self._spent, *(queue.limiter.refused for queue in queues)]
+        await _wait(seconds, ends if until is None else [*ends, until])
 
-    async def _wait_for_slot(self, queue: CallQueue) -> None:
-        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.waiting.append(slot)
+    async def close(self) -> None:
+        """Stop waking calls."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+
+    async def _wait_for_slot(self, queue: CallQueue, stop: asyncio.Event, kind: CallKind) -> CallSlot:
+        call = WaitingCall(asyncio.get_running_loop().create_future(), stop, kind)
+        if kind == "own_fault" or (kind == "rejected" and not queue.limiter.learned.is_closed):
+            queue.waiting.appendleft(call)
+        else:
+            queue.waiting.append(call)
+        if self._watcher is None:
+            self._watcher = asyncio.create_task(self._wake_on_stop())
+        if stop.is_set():
+            self.wake_stopped()
+        elif self._free > 0 and queue.has_room:
+            self._schedule_assignment()
         try:
-            await slot
+            return await call.slot
         except asyncio.CancelledError:
             # The slot may have been assigned at the same moment as the cancel; without the release it would leak.
-            if slot.done() and not slot.cancelled() and slot.exception() is None:
-                self.release(queue)
+            if call.slot.done() and not call.slot.cancelled() and call.slot.exception() is None:
+                self.release(call.slot.result())
             raise
 
-    async def _wait_for_rates(self, queue: CallQueue, stop: asyncio.Event) -> None:
-        """Wait, one call of a queue at a time, until all rates allow it, and only then charge them."""
-        try:
-            await queue.turn.acquire()
-        except asyncio.CancelledError:
-            self.release(queue)
-            raise
-        try:
-            while not stop.is_set() and not self._will_be_refused(queue):
-                wait = queue.wait(self._clock())
-                if wait <= 0:
-                    queue.charge(self._clock())
-                    return
-                await self._wait_holding_slot(queue, wait, stop=stop)
-        finally:
-            queue.turn.release()
+    def _fail_waiting(self, problem: BaseException) -> None:
+        """Raise an error in all callers of `acquire`."""
+        for queue in self._queues:
+            for call in queue.waiting:
+                if not call.slot.done():
+                    call.slot.set_exception(problem)
+            queue.waiting.clear()
+
+    async def _wake_on_stop(self) -> None:
+        await self.stop.wait()
+        self.wake_stopped()
 
     def _will_be_refused(self, queue: CallQueue) -> bool:
         """True when the call would be refused after the wait, so that waiting is pointless."""
         return queue.limiter.broken is not None or self._is_spent()
 
-    async def _wait_holding_slot(self, queue: CallQueue, seconds: float, *, stop: asyncio.Event) -> None:
-        """Wait while holding a slot; the wait ends early when the call would be refused."""
-        try:
-            await _wait(seconds, [stop, self._spent, queue.limiter.refused])
-        except asyncio.CancelledError:
-            self.release(queue)
-            raise
-
-    def release(self, queue: CallQueue) -> None:
+    def release(self, slot: CallSlot) -> None:
         """Release the slot, and assign free slots on the next pass of the event loop.
 
         The delay lets the record that releases a slot request its judge call first. It would otherwise wait behind records that
         have not begun, and the run would end with few calls in flight.
         """
+        if slot.start is not None:
+            self.end_call(slot, None)
         self._free += 1
-        queue.limiter.in_flight -= 1
-        queue.stage.in_flight -= 1
+        slot.queue.stage.in_flight -= 1
+        self._schedule_assignment()
+
+    def _schedule_assignment(self) -> None:
         if not self._is_assignment_scheduled:
             self._is_assignment_scheduled = True
             asyncio.get_running_loop().call_soon(self._assign_slots)
 
     def _assign_slots(self) -> None:
         self._is_assignment_scheduled = False
+        seconds = math.inf
         # Judges first (their queues were opened last): finishing a record frees memory, and its result survives a crash.
         for queue in reversed(self._queues):
             while self._free > 0 and queue.waiting and queue.has_room:
-                slot = queue.waiting.popleft()
-                if not slot.done():
-                    self._take(queue)
-                    slot.set_result(None)
+                if queue.waiting[0].slot.done():
+                    queue.waiting.popleft()
+                    continue
+                now, kind = self._clock(), queue.waiting[0].kind
+                wait = 0.0 if self._will_be_refused(queue) else queue.wait(now, kind)
+                if wait > 0:
+                    seconds = min(seconds, wait)
+                    break
+                queue.waiting.popleft().slot.set_result(self._take(queue, kind, now))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if seconds < math.inf:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._assign_slots)
 
-    def _take(self, queue: CallQueue) -> None:
+    def _take(self, queue: CallQueue, kind: CallKind, now: float) -> CallSlot:
         self._free -= 1
-        queue.limiter.in_flight += 1
         queue.stage.in_flight += 1
+        return queue.start(now, kind)
 
 
 async def _wait(seconds: float, ends: Iterable[asyncio.Event]) -> None:

@@ -18,9 +18,10 @@ from assay.core.plan import ModelPlan, Plan, ProviderPlan
 from assay.core.plugin import Plugin
 from assay.core.provider import PROVIDERS
 from assay.core.runs import LOCAL_BACKEND, RunBackend
-from assay.engine.execution.limits import CallQueue, CallScheduler, Rejection
+from assay.engine.execution.limits import CallQueue, CallScheduler
 from assay.engine.execution.parameter_trial import ParameterTrial
 from assay.engine.execution.record_events import Observer, RecordEventEmitter
+from assay.engine.execution.rejections import Rejection
 from assay.engine.execution.shared_scheduler import open_scheduler
 from assay.engine.planning.attachments import attachment_reader
 from assay.engine.planning.dataset_inputs import DatasetInput, make_room_for_handles
@@ -111,6 +112,11 @@ class LedgerWriter:
                     self._on_cancel()
             except ClaimLost:
                 self.fenced.add(claim)
+
+    async def check_cancel(self) -> None:
+        """Find out whether the run was cancelled while nothing is appended."""
+        if (await self.call(self.ledger.run)).is_cancel_requested:
+            self._on_cancel()
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function in the ledger's thread, for every access other than `append`."""

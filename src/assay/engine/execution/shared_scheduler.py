@@ -2,24 +2,21 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from math import inf
-from typing import TypeVar
 from uuid import uuid4
 
 import msgspec
 
 from assay.core.errors import StoreUnavailable
-from assay.core.model_call import ModelFailure, Stage
+from assay.core.model_call import ModelFailure, Reply
 from assay.core.plan import Plan
-from assay.engine.execution.limits import CallQueue, CallScheduler
-from assay.engine.execution.rate_reservations import RateReservations, UsageMeter
+from assay.engine.execution.limits import CallKind, CallQueue, CallScheduler, CallSlot, RateLimiter
 from assay.engine.execution.shared_budget import SharedBudget
 from assay.engine.records.run_counters import RunCounters
-from assay.store.leases import ALL, LATE, LIFE, LeaseGrant, LeaseRequest, LeaseStore, RunLimits
+from assay.store.leases import ALL, LIFE, LeaseGrant, LeaseRequest, LeaseStore, RunLimits, SharedFinding
 from assay.store.ledger import Ledger
 from assay.store.lock import worker_name
 
@@ -28,14 +25,14 @@ RENEWAL_INTERVAL = 1.0
 _SHORTAGE_INTERVAL = 0.2
 """Seconds between two lease requests while other workers still use slots of this worker's share."""
 _REPORT_DELAY = 0.25
-"""Seconds after which used tokens and cost are reported to the other workers."""
+"""Seconds after which the cost is reported to the other workers."""
+_HEADROOM = 1.5
+"""Factor by which a worker's share of a rate may be larger than what it used lately."""
 _MIN_INTERVAL = 0.05
 """Minimum seconds between two lease requests, so that one serves many calls."""
 ANSWER_TIMEOUT = 60.0
 """Seconds without an answer from the database after which waiting calls fail; leases expire, and calls end, long before."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-T = TypeVar("T")
 
 
 def _now() -> float:
@@ -49,14 +46,12 @@ async def open_scheduler(
 ) -> AsyncIterator[CallScheduler]:
     """Open the scheduler of a run's calls, shared with its other workers when the ledger has leases."""
     leases = ledger.leases()
-    if leases is None:
-        yield CallScheduler(plan, clock=clock, stop=stop)
-        return
-    shared = SharedCallScheduler(plan, leases, clock=clock, stop=stop)
+    shared = None if leases is None else SharedCallScheduler(plan, leases, clock=clock, stop=stop)
+    scheduler = shared or CallScheduler(plan, clock=clock, stop=stop)
     try:
-        yield shared
+        yield scheduler
     finally:
-        await shared.close()
+        await scheduler.close()
 
 
 def shared_limits(plan: Plan) -> RunLimits:
@@ -68,15 +63,8 @@ def shared_limits(plan: Plan) -> RunLimits:
         **{f"tokens/{provider.name}": provider.tokens_per_minute for provider in plan.providers},
         **{f"stage/{stage}": limits.requests_per_minute for stage, limits in stages.items()},
     }
-    rates = {name: rate for name, rate in per_minute.items() if rate}
-    queues = [(f"{provider.name}/{stage}", provider.name, stage) for provider in plan.providers for stage in stages]
     capped = {stage: min(plan.concurrency, limits.concurrency) for stage, limits in stages.items() if limits.concurrency}
-    return RunLimits(
-        seats={ALL: plan.concurrency, **capped},
-        rates=rates,
-        gates={name: tuple(rates.keys() & {f"requests/{provider}", f"stage/{stage}"}) for name, provider, stage in queues},
-        metered={name: tuple(rates.keys() & {f"tokens/{provider}"}) for name, provider, _ in queues},
-    )
+    return RunLimits(seats={ALL: plan.concurrency, **capped}, rates={name: rate for name, rate in per_minute.items() if rate})
 
 
 class _ProviderRefusal(msgspec.Struct, frozen=True):
@@ -85,10 +73,6 @@ class _ProviderRefusal(msgspec.Struct, frozen=True):
     code: str
     message: str
     is_exhausted: bool
-
-
-class _WaitInterrupted(Exception):
-    """Raised in a waiting call so that it checks again whether it may still be made."""
 
 
 class LeaseClient:
@@ -172,50 +156,37 @@ class SharedCallScheduler(CallScheduler):
         self._capped = {name: limiter for name, limiter in self._stage_limiters.items() if name in self._limits.seats}
         for capped in self._capped.values():
             capped.cap = 0
-        self._peaks = dict.fromkeys(self._limits.seats, 0)
+        self._rates: dict[str, RateLimiter] = {}
+        for limiter in self._provider_limiters.values():
+            self._rates[f"requests/{limiter.provider.name}"] = limiter.requests
+            self._rates[f"tokens/{limiter.provider.name}"] = limiter.tokens
+        self._rates |= {f"stage/{stage}": limiter.requests for stage, limiter in self._stage_limiters.items()}
+        self._rates = {name: rate for name, rate in self._rates.items() if name in self._limits.rates}
+        for rate in self._rates.values():
+            rate.set(0.0, self._clock())
+        self._peaks: dict[str, float] = dict.fromkeys((*self._limits.seats, *self._limits.rates), 0.0)
         self._reported = dict(self._peaks)
+        self._sharers: dict[str, int] = {}
+        """By provider, number of workers that have a part of the limit that was found, this one included."""
         self._refusals: dict[str, bytes] = {}
-        self._reservations = {
-            name: RateReservations() for name, rates in self._limits.gates.items() if rates or self._limits.metered[name]
-        }
-        self._reservations_of: dict[CallQueue, RateReservations] = {}
-        self._requested_calls: dict[str, int] = {}
-        self._meters: dict[str, UsageMeter] = {}
         self._budget = SharedBudget(RunCounters(0, {}, started=0.0), inf)
         """Unused placeholder in a run without a maximum cost."""
         self._lease_ends_at = 0.0
         """The lease may be used before this time."""
         self._error: BaseException | None = None
         self._lease_client = LeaseClient(leases, self._limits, request=self._lease_request, on_grant=self._apply)
-        for limiter in self._provider_limiters.values():
-            if f"tokens/{limiter.provider.name}" in self._limits.rates:
-                meter = UsageMeter(lambda: self._lease_client.request_by(_now() + _REPORT_DELAY))
-                limiter.tokens = self._meters[f"tokens/{limiter.provider.name}"] = meter
-        self._tasks = [asyncio.create_task(self._lease_client.run()), asyncio.create_task(self._wake_on_stop())]
-        self._tasks[0].add_done_callback(self._on_client_end)
+        self._client = asyncio.create_task(self._lease_client.run())
+        self._client.add_done_callback(self._on_client_end)
 
-    def new_queue(self, provider: str, stage: Stage) -> CallQueue:
-        """Return a new queue for the calls to one model."""
-        queue = super().new_queue(provider, stage)
-        reservations = self._reservations.get(f"{provider}/{stage}")
-        if reservations is not None:
-            self._reservations_of[queue] = reservations
-        return queue
-
-    async def acquire(self, queue: CallQueue, stop: asyncio.Event | None = None) -> None:
-        """Wait for a slot and for the rates; a stop ends both waits. Raises StoreUnavailable when no lease can be obtained."""
-        stop = stop or self.stop
-        while not stop.is_set():
+    async def acquire(self, queue: CallQueue, stop: asyncio.Event | None = None, *, kind: CallKind = "new") -> CallSlot:
+        """Wait for a slot and for the limits; a stop ends the wait. Raises StoreUnavailable when no lease can be obtained."""
+        while True:
             if self._error is not None:
                 raise self._error
-            with suppress(_WaitInterrupted):
-                await self._acquire_slot(queue)
-                await self._wait_for_reservation(queue, stop)
-                if self._has_valid_lease(queue):
-                    return
-                self.release(queue)
-        # The caller checks for the stop next and releases the slot; taking it keeps both calls balanced.
-        self._take(queue)
+            slot = await super().acquire(queue, stop, kind=kind)
+            if (stop or self.stop).is_set() or self._has_valid_lease(queue):
+                return slot
+            self.release(slot)
 
     def limit_cost(self, counters: RunCounters, budget: float) -> None:
         """Enforce a maximum cost over all workers: report this worker's cost, and count theirs."""
@@ -227,16 +198,18 @@ class SharedCallScheduler(CallScheduler):
         self._check_budget()
         self._lease_client.request_by(_now() + (0.0 if self._budget.is_nearly_empty else _REPORT_DELAY))
 
-    def wake_stopped(self) -> None:
-        """Interrupt all waiting calls, so that they check for a stop and for rejected providers."""
-        for queue in self._queues:
-            _interrupt(queue.waiting)
-        for reservations in self._reservations.values():
-            _interrupt(reservations.waiting)
+    def end_call(self, slot: CallSlot, result: Reply | ModelFailure | None) -> None:
+        """Note the result of the slot's call, and tell the other workers of a wait that the provider stated."""
+        learned = slot.queue.limiter.learned
+        paused_until = learned.paused_until
+        super().end_call(slot, result)
+        if learned.paused_until > paused_until:
+            self._lease_client.request_by(_now())
 
-    def release(self, queue: CallQueue) -> None:
+    def release(self, slot: CallSlot) -> None:
         """Release the slot; when this worker's share has shrunk, return it to the other workers soon."""
-        super().release(queue)
+        super().release(slot)
+        queue = slot.queue
         is_over_share = self._free < 1 or queue.stage.in_flight >= queue.stage.cap
         is_new_refusal = queue.limiter.broken is not None and queue.limiter.provider.name not in self._refusals
         if is_over_share or is_new_refusal:
@@ -244,46 +217,14 @@ class SharedCallScheduler(CallScheduler):
 
     async def close(self) -> None:
         """Stop renewing and return the lease."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await super().close()
+        self._client.cancel()
+        await asyncio.gather(self._client, return_exceptions=True)
         await self._lease_client.close(self._lease_request(RENEWAL_INTERVAL))
 
-    async def _acquire_slot(self, queue: CallQueue) -> None:
-        if queue.waiting or self._free < 1 or not queue.has_room:
-            self._note_demand(queue)
-            await self._wait_for_slot(queue)
-        else:
-            self._take(queue)
-
-    async def _wait_for_reservation(self, queue: CallQueue, stop: asyncio.Event) -> None:
-        """Wait, holding a slot, for the time that the rates assign to the call; return early when the call would be refused."""
-        reservations = self._reservations_of.get(queue)
-        while reservations is not None and not self._will_be_refused(queue) and not stop.is_set():
-            reserved_at = reservations.take(_now())
-            if reserved_at is None:
-                reserved_at = await self._next_reservation(queue, reservations)
-            elif reservations.is_low:
-                self._lease_client.request_by(_now())
-            wait = reserved_at - _now()
-            if wait > 0:
-                await self._wait_holding_slot(queue, wait, stop=stop)
-            # A call made later would add to those of the next interval and exceed the rate (see LATE): reserve again.
-            if _now() <= reserved_at + LATE:
-                return
-
-    async def _next_reservation(self, queue: CallQueue, reservations: RateReservations) -> float:
-        waiting: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        reservations.waiting.append(waiting)
-        self._lease_client.request_by(max(_now(), reservations.again))
-        reserved_at: float | None = None
-        try:
-            reserved_at = await waiting
-            return reserved_at
-        finally:
-            # On cancel and on _WaitInterrupted the caller starts over without a slot.
-            if reserved_at is None:
-                self.release(queue)
+    async def _wait_for_slot(self, queue: CallQueue, stop: asyncio.Event, kind: CallKind) -> CallSlot:
+        self._note_demand(queue)
+        return await super()._wait_for_slot(queue, stop, kind)
 
     def _has_valid_lease(self, queue: CallQueue) -> bool:
         """Return False when the lease has expired, as after a frozen process: the slot now belongs to another worker."""
@@ -295,34 +236,46 @@ class SharedCallScheduler(CallScheduler):
 
     def _note_demand(self, newcomer: CallQueue) -> None:
         """Request a new lease when a waiting call raises the demand above what was last reported."""
-        for name, wanted in self._wanted_slots(newcomer).items():
+        for name, wanted in {**self._wanted_slots(newcomer), **self._waited_rates(newcomer)}.items():
             self._peaks[name] = max(self._peaks[name], wanted)
             if self._peaks[name] > self._reported[name]:
                 self._lease_client.request_by(_now())
 
-    def _wanted_slots(self, newcomer: CallQueue | None = None) -> dict[str, int]:
+    def _wanted_slots(self, newcomer: CallQueue | None = None) -> dict[str, float]:
         """Return the number of slots that there is work for, including those in use, by limit."""
         caps = self._limits.seats
-        wanted: dict[str, int] = {}
+        wanted: dict[str, float] = {}
         for name, stage in self._stage_limiters.items():
-            waiting = sum(_waiting_calls(queue) + (queue is newcomer) for queue in self._queues if queue.stage is stage)
+            waiting = sum(len(queue.waiting) + (queue is newcomer) for queue in self._queues if queue.stage is stage)
             wanted[name] = min(stage.in_flight + waiting, caps.get(name, caps[ALL]))
         wanted[ALL] = min(sum(wanted.values()), caps[ALL])
         return {name: wanted[name] for name in caps}
 
+    def _waited_rates(self, newcomer: CallQueue | None = None) -> dict[str, float]:
+        """Return the rates for which calls wait: this worker takes as much of them as it gets."""
+        wanted: dict[str, float] = {}
+        for queue in self._queues:
+            if queue.waiting or queue is newcomer:
+                rates = (queue.limiter.requests, queue.limiter.tokens, queue.stage.requests)
+                wanted |= {name: self._limits.rates[name] for name, rate in self._rates.items() if rate in rates}
+        return wanted
+
     def _lease_request(self, seconds: float) -> LeaseRequest:
-        """Give up slots without work, and return a request with this worker's slots, demand and use in the last `seconds`."""
-        for name, wanted in self._wanted_slots().items():
-            self._reported[name], self._peaks[name] = max(wanted, self._peaks[name]), 0
+        """Give up slots without work, and return a request with this worker's shares, demand and use in the last `seconds`."""
+        used = {name: units for name, rate in self._rates.items() if (units := rate.take_used())}
+        waited = self._waited_rates()
+        rates = {
+            name: waited.get(name, min(cap, _HEADROOM * used.get(name, 0.0) * 60.0 / max(seconds, _MIN_INTERVAL)))
+            for name, cap in self._limits.rates.items()
+        }
+        for name, wanted in {**self._wanted_slots(), **rates}.items():
+            self._reported[name], self._peaks[name] = max(wanted, self._peaks[name]), 0.0
         in_flight = self._slots - self._free
-        self._set_slots(min(self._slots, max(in_flight, self._reported[ALL])))
+        self._set_slots(min(self._slots, max(in_flight, int(self._reported[ALL]))))
         for name, capped in self._capped.items():
-            capped.cap = min(capped.cap, max(capped.in_flight, self._reported[name]))
+            capped.cap = min(capped.cap, max(capped.in_flight, int(self._reported[name])))
         self._refusals = {
             name: _encode_refusal(limiter.broken) for name, limiter in self._provider_limiters.items() if limiter.broken is not None
-        }
-        self._requested_calls = {
-            name: calls for name, reservations in self._reservations.items() if (calls := reservations.calls(seconds))
         }
         self._number += 1
         return LeaseRequest(
@@ -333,75 +286,70 @@ class SharedCallScheduler(CallScheduler):
                 **{name: max(limiter.cap, limiter.in_flight) for name, limiter in self._capped.items()},
             },
             wanted=dict(self._reported),
-            calls=self._requested_calls,
-            used={rate: used for rate, meter in self._meters.items() if (used := meter.take())[1]},
-            pending=self._pending_calls(),
+            used=used,
             refused=self._refusals,
+            found=self._findings(),
             spent=self._budget.take(),
         )
 
-    def _pending_calls(self) -> dict[str, int]:
-        """Return, by rate, the calls whose token use is not yet known; calls that wait for a reservation are excluded."""
-        pending = {f"tokens/{limiter.provider.name}": limiter.in_flight for limiter in self._provider_limiters.values()}
-        for name, rates in self._limits.metered.items():
-            for rate in rates:
-                pending[rate] += self._reservations[name].stock - len(self._reservations[name].waiting)
-        return {rate: max(0, pending[rate]) for rate in self._meters}
+    def _findings(self) -> dict[str, SharedFinding]:
+        now = self._clock()
+        learned = {name: limiter.learned for name, limiter in self._provider_limiters.items() if limiter.learned.is_limiting}
+        return {
+            name: SharedFinding(limit=limit.found(), paused_for=max(0.0, limit.paused_until - now))
+            for name, limit in learned.items()
+        }
 
     def _apply(self, grant: LeaseGrant, asked: float) -> None:
         """Apply the grant for a request sent at time `asked`."""
         now = _now()
+        is_first = not self._lease_ends_at
         # Counted from the request: the database started the lease no earlier than that.
         self._lease_ends_at = asked + self._limits.life
         self._set_slots(grant.seats[ALL])
         for name, capped in self._capped.items():
             capped.cap = grant.seats[name]
-        for limiter in self._provider_limiters.values():
-            limiter.share(max(1, self._slots))
+        for rate_name, rate in self._rates.items():
+            rate.set(grant.rates[rate_name], self._clock(), debt=grant.debts[rate_name] if is_first else 0.0)
         for provider, refusal in grant.refused.items():
             why = msgspec.json.decode(refusal, type=_ProviderRefusal)
             if provider in self._provider_limiters:
                 self._provider_limiters[provider].refuse(ModelFailure(why.code, why.message, is_exhausted=why.is_exhausted))
-        for gate, calls in self._requested_calls.items():
-            self._reservations[gate].give(grant.moments[gate], asked=calls, now=now, wait=grant.waits[gate])
+        for provider in self._provider_limiters:
+            self._share_finding(provider, grant.found.get(provider, ()))
         self._budget.update_total(grant.spent)
         self._check_budget()
         self._assign_slots()
-        for queue, reservations in self._reservations_of.items():
-            if self._will_be_refused(queue):
-                _interrupt(reservations.waiting)
-            elif reservations.waiting:
-                self._lease_client.request_by(reservations.again)
         if grant.is_short:
             self._lease_client.request_by(now + _SHORTAGE_INTERVAL)
+
+    def _share_finding(self, provider: str, others: tuple[SharedFinding, ...]) -> None:
+        """Wait where another worker was told to, and take a part of the limit that the workers have found."""
+        learned, now = self._provider_limiters[provider].learned, self._clock()
+        learned.pause(now, max((finding.paused_for for finding in others), default=0.0))
+        limits = [finding.limit for finding in others if finding.limit is not None]
+        own = learned.found()
+        sharers = len(limits) + 1
+        if own is None and limits:
+            # The others see one more sharer in their next grants, and give up as much.
+            total = sum(limit.limit for limit in limits if limit.kind == limits[0].kind)
+            learned.adopt(msgspec.structs.replace(limits[0], limit=total / sharers), now)
+        elif own is not None and sharers != self._sharers.get(provider, sharers):
+            learned.adopt(own.part(self._sharers[provider] / sharers), now)
+        if own is not None or limits:
+            self._sharers[provider] = sharers
 
     def _set_slots(self, slots: int) -> None:
         # May leave `_free` negative while calls above the new share are still in flight.
         self._free += slots - self._slots
         self._slots = slots
 
-    async def _wake_on_stop(self) -> None:
-        await self.stop.wait()
-        self.wake_stopped()
-
     def _on_client_end(self, client: asyncio.Task[None]) -> None:
         """Pass the client's error to all waiting calls."""
-        if not client.cancelled() and client.exception() is not None:
-            self._error = client.exception()
-            self.wake_stopped()
-
-
-def _interrupt(waiting: deque[asyncio.Future[T]]) -> None:
-    for wait in waiting:
-        if not wait.done():
-            wait.set_exception(_WaitInterrupted())
-    waiting.clear()
-
-
-def _waiting_calls(queue: CallQueue) -> int:
-    """Return the number of waiting calls that more slots would help; 429s cap those of their provider."""
-    limiter, waiting = queue.limiter, len(queue.waiting)
-    return min(waiting, max(0, int(limiter.limit) - limiter.in_flight)) if limiter.is_cut else waiting
+        problem = None if client.cancelled() else client.exception()
+        if problem is not None:
+            self._error = problem
+            self._fail_waiting(problem)
 
 
 def _encode_refusal(failure: ModelFailure) -> bytes:

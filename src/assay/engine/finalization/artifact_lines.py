@@ -280,6 +280,7 @@ class RecordArtifacts:
             # The candidate's text is stored once, in the prediction; judges' replies only here.
             response=reply.text if reply is not None and attempt.stage == "judge" else None,
             raw=(reply and reply.raw) or None,
+            counted=not attempt.is_rejection,
             sample=self.sample,
             refused_parameters=attempt.refused_parameters or msgspec.UNSET,
             steps=self._plan.redactor.value(list(reply.steps)) if reply is not None and reply.steps else msgspec.UNSET,
