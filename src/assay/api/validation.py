@@ -65,10 +65,11 @@ def validate(
     """
     contract = _resolve_contract(contract)
     named = columns if isinstance(columns, ColumnSection) else read_columns(columns or {})
+    # Before the source is opened: bad settings are refused whatever the source is.
+    settings = _merge_config(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     opened = _open_source(source, contract, table=(named, sheet), name=name)
     if isinstance(opened, ValidationReport):
         return _remove_locations(opened)
-    settings = _merge_config(config, strict=strict, allow_size=allow_size, null_as_absent=null_as_absent)
     # Starting processes takes longer than reading a small file.
     processes = workers if opened.size >= PARALLEL_BYTES else 1
     options = ReadOptions(progress or no_progress, processes, lint=settings.lint, interface=interface, table=(named, sheet))

@@ -44,10 +44,11 @@ def open_data(
     if isinstance(data, bytes | bytearray | memoryview):
         return open_source(data, name=name or "<bytes>")
     value = _value_of(data)
-    if value == []:
+    # A contract that is named has its own words for a dataset without records.
+    if value == [] and contract == "auto":
         issue = Issue(code="unknown_contract", message="there are no records", hint="a dataset has at least one record")
         return ValidationReport(path="<object>", contract=None, outcome="rejected", counts=RecordCounts(), issues=[issue])
-    if isinstance(value, list) and _is_table(value, contract, table[0]):
+    if isinstance(value, list) and value and _is_table(value, contract, table[0]):
         return _open_rows(value, contract, table, name=name)
     if _is_frame(data):
         # A frame has every member in every row, and null for what a record does not have.
