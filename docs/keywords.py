@@ -31,7 +31,6 @@ _SPECIAL = {
     "models": "Sequence[Model]",
     "judges": "Sequence[Model]",
     "checks": "Sequence[str | Mapping[str, Any] | Check]",
-    "pass_rule": "str | Mapping[str, float]",
     "graders": "Sequence[Mapping[str, Any] | GraderEntry]",
     "check_gates": "Mapping[str, float] | Sequence[str]",
     "grader_gates": "Mapping[str, float] | Sequence[str]",

@@ -31,9 +31,6 @@ class SettingKeywords(TypedDict, total=False):
     their own in `metadata.checks`.
     """
 
-    pass_rule: str | Mapping[str, float] | None
-    """Checks that an answer must pass: `all`, `any`, or `{at_least: 0.5}`, a share of their weights."""
-
     graders: Sequence[Mapping[str, Any] | GraderEntry] | None
     """Several graders of every answer, instead of `judges`, `grader` and `checks`; one of them is primary."""
 

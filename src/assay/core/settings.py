@@ -548,14 +548,6 @@ def named_rates(texts: Iterable[str]) -> dict[str, object]:
     return found
 
 
-def share_or_word(text: str) -> object:
-    """Return the pass rule of a text: a number is a share, as in `0.5`."""
-    try:
-        return {"at_least": float(text)}
-    except ValueError:
-        return text
-
-
 def gate_limits(gates: Gates) -> dict[str, float]:
     """Return the thresholds that are set, by gate: `pass_rate`, `checks.exact`, `graders.polite` ..."""
     limits: dict[str, float] = {}
@@ -631,15 +623,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = ()
     pass_rule: Annotated[
         PassRule,
-        exposed(
-            "Checks that an answer must pass: `all`, `any`, or `{at_least: 0.5}`, a share of their weights.",
-            member="pass_rule",
-            kind=str,
-            option=CommandOption(
-                "Checks that an answer must pass: all, any, or a share of their weights such as 0.5.", "RULE", name="--pass"
-            ),
-            parameter=QueryParameter(name="pass", is_later=True),
-        ),
+        described("Checks that an answer must pass: `all`, `any`, or `{at_least: 0.5}`, a share of their weights."),
     ] = msgspec.field(name="pass", default="all")
     graders: Annotated[
         tuple[GraderEntry, ...],

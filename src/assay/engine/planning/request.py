@@ -31,7 +31,6 @@ from assay.core.settings import (
     StageSection,
     named_rates,
     run_settings,
-    share_or_word,
 )
 from assay.core.strict_json import ParsedDocument
 from assay.datasets.parsing.checks import (
@@ -496,8 +495,6 @@ class MergedSettings:
             return tuple(map(self._model, value))
         if option == "checks":
             return [_check_entry(entry) for entry in value]
-        if option == "pass_rule":
-            return share_or_word(value) if isinstance(value, str) else msgspec.to_builtins(value)
         if option in ("check_gates", "grader_gates"):
             return dict(value) if isinstance(value, Mapping) else named_rates(value)
         if option == "policies" and isinstance(value, Mapping):
@@ -561,9 +558,6 @@ class MergedSettings:
         for finding in findings:
             self._wrong |= {finding.path[:length] for length in range(len(finding.path) + 1)}
             where = self.place(finding.path) if loaded is None else f"{_place(loaded, finding)}: "
-            if loaded is None and finding.code == "unsupported_field" and len(finding.path) > 2:
-                # One of several that an option gives; a file has its line.
-                where += f"{name_of(finding.path[:-1])}: "
             self.problems.append(f"{where}{_said(finding)}")
 
     def add(self, path: Steps, message: str) -> None:
@@ -580,8 +574,6 @@ class MergedSettings:
         if setting is not None:
             if self._has_keywords:
                 return f"{_PYTHON_NAMES.get(setting.member, setting.member)}: "
-            if self.interface == "http" and setting.parameter is not None:
-                return f"{setting.parameter_name}: "
             return ("DATASET" if setting.member == "datasets" else setting.option_name) + ": "
         return f"{_place(self._loaded, Finding('', path, ''))}: " if self._loaded else ""
 
